@@ -45,10 +45,10 @@ if _typing.TYPE_CHECKING:
     from . import onnx as onnx
     from . import transforms as transforms
     from .deformable.conv2d_module import DeformConv2d as DeformConv2d
+    from .roi.modules import PSRoIAlign as PSRoIAlign
     from .roi.modules import RoIAlign as RoIAlign
+    from .roi.modules import RoIPool as RoIPool
     from .roi.multiscale_module import MultiScaleRoIAlign as MultiScaleRoIAlign
-    from .roi.pooling_modules import PSRoIAlign as PSRoIAlign
-    from .roi.pooling_modules import RoIPool as RoIPool
 else:  # type checkers can't follow this list, and take the names from the imports
     _FAMILIES = (boxes, convolution, deformable, jpeg, losses, masks.functions, roi)
     _FAMILIES += (suppression, warp)

@@ -92,7 +92,7 @@ struct Torch {
     forward_ad = py::module_::import("torch.autograd.forward_ad").release();
     forward_level = text("_current_level");
     modes_or_transforms_active =
-        attribute(py::module_::import("visops._torch.native"), "modes_or_transforms_active");
+        attribute(py::module_::import("visops._torch.call"), "modes_or_transforms_active");
     for (int i = 0; i <= static_cast<int>(DType::kFloat64); ++i) {
       dtypes[i] = attribute(torch, dtype_name(static_cast<DType>(i)));
     }

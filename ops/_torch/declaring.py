@@ -11,8 +11,7 @@ import torch
 
 from .autocast import register_autocast
 from .differentiable import Constants, Differentiable, reject_lazy_out
-from .fakes import Kernel, no_result, register_fake
-from .flops import Formula, count_flops
+from .fakes import Formula, Kernel, count_flops, no_result, register_fake
 from .registering import LIBRARY
 from .vmap_calls import Rule, register_vmap
 

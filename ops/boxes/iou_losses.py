@@ -3,22 +3,16 @@
 import torch
 from torch import Tensor
 
+from .._torch.fakes import broadcast_shapes
 from .._torch.numbers import real_number
 from .._torch.options import Reduction, check_reduction
-from .._torch.shapes import broadcast_shapes
 from .._torch.unsupported_inputs import (
     is_multiple_dispatch_error,
     reject_float8,
     require_plain,
     require_tensors,
 )
-from .iou_formulas import (
-    area,
-    aspect_difference,
-    centre_distance,
-    hull_sides,
-    intersection,
-)
+from .iou_autograd import area, aspect_difference, centre_distance, hull_sides, intersection
 
 
 def generalized_box_iou_loss(

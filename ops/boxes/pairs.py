@@ -9,14 +9,13 @@ from torch import Tensor
 
 from .._torch.arrays import no_boxes
 from .._torch.call import call_operator
+from .._torch.fakes import broadcast_shapes
 from .._torch.numbers import real_number
 from .._torch.options import check_word, flag
-from .._torch.shapes import broadcast_shapes
 from .._torch.unsupported_inputs import require_plain
 from .iou_autograd import box_iou as _box_iou
 from .iou_autograd import box_iou_rotated as _box_iou_rotated
-from .iou_autograd import result_dtype
-from .iou_formulas import computed_in, overlap, rotated_overlap
+from .iou_autograd import computed_in, overlap, result_dtype, rotated_overlap
 
 Device = torch.device | str | None
 

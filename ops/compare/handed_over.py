@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..transforms.recipes.convert import converted
-from ..transforms.recipes.job import Job
+from ..transforms.recipes.convert import Job, converted
 
 Drawn = Mapping[str, Any]  # one sample's parameters of one transform, without their leading axis
 Size = tuple[int, int]  # height and width of what a transform gets

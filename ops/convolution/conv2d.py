@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from .._torch.call import call_operator
+from .._torch.fakes import prefers_channels_last
 from .._torch.numbers import as_index
 from .._torch.options import check_word
-from .._torch.shapes import prefers_channels_last
 from .._torch.unsupported_inputs import require_plain
 from .conv2d_autograd import conv2d as _implicit
 from .conv2d_autograd import result_size, with_autocast

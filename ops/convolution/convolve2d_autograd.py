@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from .._torch.declaring import GRADIENT, operator
-from .._torch.flops import filter_flops
-from .._torch.shapes import broadcast_shapes
+from .._torch.fakes import broadcast_shapes, filter_flops
 from .._torch.vmap_calls import one_call_each
 
 _Pair = Sequence[int]

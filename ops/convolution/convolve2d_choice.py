@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-from .._torch.shapes import any_zero, is_known
+from .._torch.fakes import any_zero, is_known
 from .convolve2d_costs import crossover, ranking
 from .convolve2d_methods import (
     Factors,

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import torch
 
-from .._torch.shapes import broadcast_shapes
+from .._torch.fakes import broadcast_shapes
 
 _Pair = tuple[int, int]
 

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from .._torch.arrays import SIGNED
 from .._torch.autocast import full_product
-from .._torch.shapes import holds, is_known
+from .._torch.fakes import holds, is_known
 from .convolve2d_autograd import convolve2d as _direct
 from .convolve2d_costs import fft_takes_halves, fft_tile, is_narrow, lying
 from .convolve2d_problem import (

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import SIGNED
+from .._torch.fakes import broadcast_shapes, is_known
 from .._torch.numbers import is_symbol
-from .._torch.shapes import broadcast_shapes, is_known
 from .._torch.unsupported_inputs import require_plain
 from .im2col_autograd import im2col
 

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from .._native import solve_assignments
 from .._torch.options import flag
-from .._torch.outside_graphs import outside_graphs
-from .._torch.unsupported_inputs import reject_float8, require_values
+from .._torch.unsupported_inputs import outside_graphs, reject_float8, require_values
 
 _OP = "linear_sum_assignment"
 Pairs = tuple[Any, Any]

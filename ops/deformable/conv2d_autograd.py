@@ -8,8 +8,7 @@ from torch import Tensor
 
 from .._torch.autocast import autocast_dtype, cast_to
 from .._torch.declaring import Refused, operator
-from .._torch.flops import layer_flops
-from .._torch.shapes import empty_maps, prefers_channels_last
+from .._torch.fakes import empty_maps, layer_flops, prefers_channels_last
 from .._torch.vmap_calls import into_batch, one_call_each
 
 _NAME = "deform_conv2d"

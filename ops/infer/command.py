@@ -17,7 +17,7 @@ from .models.detection import Detection
 from .models.model import Model, load_models
 from .models.postprocess import Auto, Classification, Segmentation
 from .options import Options
-from .store.summary import Summary
+from .store.records import Summary
 from .view.report import table
 
 
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return summary.exit_code
         _reject_useless_options(args)
         if args.device.startswith("cpu"):
-            from .engine.memory import keep_freed_memory
+            from .engine.job import keep_freed_memory
 
             keep_freed_memory()
         summary = _run(args)

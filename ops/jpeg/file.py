@@ -1,16 +1,174 @@
 """A JPEG file in memory, and the decoder in force."""
 
+import ctypes
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .header import REDUCTIONS, Part, check_pixels
-from .library import TurboDecoder, load_turbo
-from .pictures import PictureFile, is_picture
-from .pillow import PillowDecoder, load_pillow
+from .._loader import LIBRARY, REINSTALL, check_complete
+from .._native import stored_part
+from .pictures import PictureFile, PillowDecoder, is_picture, load_pillow
+
+# What a file says before its pixels, and which stored pixels make up a part of the upright image.
+#
+# `Part` counts pixels of the upright image at full size: NOTE [ Stored pixels ] in
+# csrc/core/chain/windows.h.
+
+REDUCTIONS = (8, 4, 2)
+
+_TRANSPOSED = (5, 6, 7, 8)  # EXIF orientations that swap width and height
+
+# Bytes of TIFF's integers, as in csrc/jpeg/decoder.cpp.
+_WIDTHS = {1: 1, 3: 2, 4: 4, 6: 1, 8: 2, 9: 4, 13: 4}
+
+
+class Stored(NamedTuple):
+    """Pixels of a file, by stored rows and columns after the reduction."""
+
+    reduction: int
+    top: int
+    left: int
+    height: int
+    width: int
+
+
+class Part(NamedTuple):
+    """Decoded pixels cover this part of the upright image, `reduction` squared pixels each."""
+
+    top: int
+    left: int
+    reduction: int
+
+
+class Header(NamedTuple):
+    """Height and width as stored, the number of components, and the EXIF orientation."""
+
+    height: int
+    width: int
+    components: int
+    orientation: int
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the upright image."""
+        swapped = self.orientation in _TRANSPOSED
+        return (self.width, self.height) if swapped else (self.height, self.width)
+
+    def cover(
+        self, window: tuple[int, int, int, int], reduction: int
+    ) -> tuple[Stored, tuple[int, int]]:
+        """Find the reduced pixels that cover a window (top, left, height, width).
+
+        Returns
+        -------
+        Stored
+        (int, int)
+            Where their first row and column begin in the upright image.
+        """
+        numbers = stored_part(*self.size, self.orientation, window, reduction)
+        return Stored(reduction, *numbers[:4]), numbers[4:]
+
+
+def check_pixels(height: int, width: int, max_pixels: int) -> None:
+    """Refuse an image with more pixels."""
+    if height * width > max_pixels:
+        raise ValueError(
+            f"data is an image of {height} rows and {width} columns, must not have more than "
+            f"max_pixels={max_pixels} pixels"
+        )
+
+
+def exif_orientation(segment: bytes) -> int:
+    """Return the orientation in an EXIF segment, whose name may come first; 1 if it has none."""
+    tiff = segment.removeprefix(b"Exif\0\0")
+    order = {b"II": "little", b"MM": "big"}.get(tiff[:2])
+    if order is None or len(tiff) < 8:
+        return 1
+
+    def number(offset: int, count: int) -> int:
+        return int.from_bytes(tiff[offset : offset + count], order)  # type: ignore[arg-type]
+
+    directory = number(4, 4)
+    if number(2, 2) != 42 or directory > len(tiff) - 2:
+        return 1
+    for entry in range(directory + 2, directory + 2 + 12 * number(directory, 2), 12):
+        if entry + 12 > len(tiff):
+            return 1
+        if number(entry, 2) == 0x0112 and (width := _WIDTHS.get(number(entry + 2, 2))):
+            value = number(entry + 8, width)
+            return value if 1 <= value <= 8 else 1
+    return 1
+
+
+# Decoding by libjpeg-turbo, in the shared library that the build makes where its headers are.
+#
+# The library has a C interface and needs neither torch nor Python. ctypes releases the
+# interpreter's lock while it runs.
+
+FILE = LIBRARY.with_name(LIBRARY.name.replace("visops", "visops_jpeg"))
+_INTERFACE = 1  # of csrc/jpeg/library.cpp
+_MESSAGE = 512
+_Numbers = ctypes.c_int64 * 7
+
+
+class TurboDecoder:
+    """The functions of the library; they raise ValueError with libjpeg's reason."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        # Addresses go as integers: pointers would have to be made for every call.
+        data, length = ctypes.c_void_p, ctypes.c_int64
+        self._read_header = library.visops_jpeg_read_header
+        self._read_header.argtypes = [data, length, _Numbers, ctypes.c_char_p, length]
+        self._decode = library.visops_jpeg_decode
+        self._decode.argtypes = [data, length, _Numbers, data, ctypes.c_char_p, length]
+        number = library.visops_jpeg_turbo_version()
+        version = f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
+        self.name = f"libjpeg-turbo {version}"
+
+    def addresses(self) -> tuple[int, int]:
+        """Return where C++ finds the functions that read a header, and that decode."""
+        return _address(self._read_header), _address(self._decode)
+
+    def read_header(self, data: np.ndarray) -> Header:
+        """Read the header of a file, uint8 ``[N]``."""
+        numbers, message = _Numbers(), ctypes.create_string_buffer(_MESSAGE)
+        if self._read_header(data.ctypes.data, data.size, numbers, message, _MESSAGE):
+            raise ValueError(message.value.decode(errors="replace"))
+        return Header(*numbers[:4])
+
+    def decode(self, data: np.ndarray, part: Stored, channels: int, orientation: int) -> np.ndarray:
+        """Decode a part of a file, turned upright; uint8 ``[H, W, channels]``."""
+        size = (part.width, part.height) if orientation >= 5 else (part.height, part.width)
+        out = np.empty((*size, channels), np.uint8)
+        numbers = _Numbers(*part, channels, orientation)
+        message = ctypes.create_string_buffer(_MESSAGE)
+        where = out.ctypes.data
+        if self._decode(data.ctypes.data, data.size, numbers, where, message, _MESSAGE):
+            raise ValueError(message.value.decode(errors="replace"))
+        return out
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+@cache
+def load_turbo() -> TurboDecoder | str:
+    """Return the library's functions, or why there are none."""
+    if not FILE.is_file():
+        return "this copy of visops was built without libjpeg-turbo"
+    try:
+        check_complete(FILE)
+        library = ctypes.CDLL(str(FILE))
+        if library.visops_jpeg_interface() != _INTERFACE:
+            return f"{FILE.name} is from another version of visops; {REINSTALL}"
+        return TurboDecoder(library)
+    except (OSError, AttributeError) as error:
+        return f"{FILE.name} could not be loaded: {error}; {REINSTALL}"
+
 
 CHANNELS = {"rgb": 3, "gray": 1}
 MAX_PIXELS = 1 << 28  # more is more likely an attack than a photo

@@ -5,7 +5,7 @@ import typing as _typing
 from . import functions as _functions
 from .components import ComponentStats as ComponentStats
 from .functions import *
-from .packed_masks import PackedMasks as PackedMasks
+from .packed import PackedMasks as PackedMasks
 from .runs import RLE as RLE
 
 if not _typing.TYPE_CHECKING:

@@ -19,11 +19,11 @@ from .operators import suppress_masks as _suppress_masks
 from .packed import (
     ArrayOrPacked,
     Device,
+    PackedMasks,
     bits_of_masks,
     size_of_masks,
     values_of_masks,
 )
-from .packed_masks import PackedMasks
 
 _INTEGERS = (
     *(torch.uint8, torch.int8, torch.int16, torch.uint16),

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from .._torch.declaring import GRADIENT, operator
-from .._torch.fakes import contiguous_like
-from .._torch.shapes import empty_maps, prefers_channels_last
+from .._torch.fakes import contiguous_like, empty_maps, prefers_channels_last
 from .._torch.vmap_calls import one_call_each
 
 

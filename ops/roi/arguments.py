@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import no_boxes
+from .._torch.fakes import holds
 from .._torch.numbers import as_index, has_order
-from .._torch.shapes import holds
 from .._torch.unsupported_inputs import called, reject_float8
 
 

@@ -11,8 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from .._torch.declaring import operator
-from .._torch.fakes import contiguous_like
-from .._torch.shapes import empty_maps, prefers_channels_last
+from .._torch.fakes import contiguous_like, empty_maps, prefers_channels_last
 from .._torch.vmap_calls import one_call_each
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .._torch.declaring import GRADIENT, Refused, operator
-from .._torch.shapes import empty_maps, prefers_channels_last
+from .._torch.fakes import empty_maps, prefers_channels_last
 from .._torch.vmap_calls import one_call_each
 from .align_autograd import empty_bins, folds_channels, folds_channels_of_gradient
 

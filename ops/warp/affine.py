@@ -14,9 +14,9 @@ from .._native import warp_affine as _warp_ndarray
 from .._torch.arrays import as_tensor, number_list, reject_channels_first
 from .._torch.call import renamed
 from .._torch.declaring import operator
+from .._torch.fakes import empty_maps, holds, prefers_channels_last
 from .._torch.numbers import check_order, is_symbol, tensor_of_symbols
 from .._torch.options import Convention, Interpolation, PaddingMode, check_word, flag
-from .._torch.shapes import empty_maps, holds, prefers_channels_last
 from .._torch.unsupported_inputs import called, require_plain
 
 Array = TypeVar("Array", Tensor, np.ndarray)

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import as_float64, check_like, common_device, refuse, restore
+from .._torch.fakes import holds
 from .._torch.numbers import is_symbol, plain_float, tensor_of_symbols
-from .._torch.shapes import holds
 from .._torch.unsupported_inputs import require_plain
 
 Scalar = float | Tensor | np.ndarray

@@ -12,11 +12,13 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import as_float64, number_list
+from .._torch.fakes import holds
 from .._torch.numbers import check_order
 from .._torch.options import Convention, Layout, PaddingMode, check_word, flag
-from .._torch.shapes import holds
 from .._torch.unsupported_inputs import called, require_plain
 from .augment_arguments import (
+    SHARED,
+    AugmentOptions,
     batch_tensor,
     color_tensor,
     erase_tensor,
@@ -28,7 +30,6 @@ from .augment_autograd import augment_list as _augment_list
 from .augment_autograd import augment_list_out as _augment_list_out
 from .augment_autograd import augment_out as _augment_out
 from .augment_displaced import displaced, displacement_tensor
-from .augment_options import SHARED, AugmentOptions
 
 
 def augment(

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from .._torch.declaring import operator
-from .._torch.shapes import empty_maps, prefers_channels_last
+from .._torch.fakes import empty_maps, prefers_channels_last
+from .augment_arguments import SHARED, AugmentOptions
 from .augment_direct import augment_direct
-from .augment_options import SHARED, AugmentOptions
 
 _BEFORE_OPTIONS = 3  # images, matrix and size
 _INPUT_COLOR = _BEFORE_OPTIONS + AugmentOptions._fields.index("color")

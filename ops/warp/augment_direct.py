@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._loader import native_error
 from .._native import augment as _run
-from .._torch.native import data_ptr_and_strides, modes_or_transforms_active
+from .._torch.call import data_ptr_and_strides, modes_or_transforms_active
 
 _NAMES = {
     dtype: str(dtype).removeprefix("torch.")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import as_float64
-from .._torch.shapes import differs
+from .._torch.fakes import differs
 from .._torch.unsupported_inputs import require_plain
 from .matrix_algebra import as_matrix, invert_affine, with_last_row
 from .remap_autograd import remap as _remap

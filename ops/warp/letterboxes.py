@@ -15,9 +15,9 @@ from .._torch.arrays import (
     refuse,
     restore,
 )
+from .._torch.fakes import differs
 from .._torch.numbers import has_order, is_symbol, tensor_of_symbols
 from .._torch.options import Convention, check_word, flag
-from .._torch.shapes import differs
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 

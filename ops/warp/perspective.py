@@ -9,8 +9,8 @@ from torch import Tensor
 
 from .._torch.arrays import as_tensor, reject_channels_first
 from .._torch.call import renamed
+from .._torch.fakes import prefers_channels_last
 from .._torch.options import Convention, Interpolation, PaddingMode, flag
-from .._torch.shapes import prefers_channels_last
 from .._torch.unsupported_inputs import require_plain
 from .augment import augment
 

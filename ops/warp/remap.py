@@ -22,10 +22,10 @@ from .._torch.arrays import (
     rounded_to,
 )
 from .._torch.autocast import full_product
-from .._torch.native import modes_or_transforms_active
+from .._torch.call import modes_or_transforms_active
+from .._torch.fakes import differs
 from .._torch.numbers import height_and_width
 from .._torch.options import Interpolation, PaddingMode, check_word, flag
-from .._torch.shapes import differs
 from .._torch.unsupported_inputs import require_plain
 from .remap_autograd import grid_weights
 from .remap_autograd import remap as _remap

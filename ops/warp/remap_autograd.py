@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .._torch.autocast import full_product
 from .._torch.declaring import ON_ARRAYS, Refused, operator
-from .._torch.shapes import empty_maps, prefers_channels_last
+from .._torch.fakes import empty_maps, prefers_channels_last
 
 _OP = "remap"
 _FAR = 1e7

@@ -13,7 +13,7 @@ from bench.affine import noise
 from bench.masks import discs
 from torch import Tensor
 from visops import transforms as T
-from visops.convolution.filter_separable import filter_separable
+from visops.convolution.filter2d import filter_separable
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 

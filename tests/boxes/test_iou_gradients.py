@@ -11,7 +11,7 @@ import torch
 import visops
 from references import rotated as reference
 from torch import Tensor
-from visops.boxes.iou_formulas import overlap, rotated_overlap
+from visops.boxes.iou_autograd import overlap, rotated_overlap
 
 from boxes.iou_cases import FUNCTIONS, PEERS, PROPER, SIZES, pair_of_sets, rotated_boxes
 

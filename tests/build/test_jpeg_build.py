@@ -9,8 +9,8 @@ import build_toolchain
 import pytest
 import visops
 from visops._loader import REINSTALL
-from visops.jpeg.library import FILE
-from visops.jpeg.pillow import load_pillow
+from visops.jpeg.file import FILE
+from visops.jpeg.pictures import load_pillow
 
 from build.copies import copy_package, import_copy, linux, needed
 

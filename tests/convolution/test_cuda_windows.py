@@ -10,8 +10,8 @@ import visops
 from contract.calls import same_bits
 from kernels import use_slot
 from torch import Tensor
-from visops.convolution.filter_separable import DTYPES as FILTERED
-from visops.convolution.filter_separable import filter_separable
+from visops.convolution.filter2d import DTYPES as FILTERED
+from visops.convolution.filter2d import filter_separable
 
 from convolution.convolve2d_cases import BOUNDARIES, DTYPES, element, values
 

@@ -12,7 +12,7 @@ from kernels import every_slot, use_slot
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from visops.convolution.blurs import gaussian
-from visops.convolution.filter_separable import DTYPES, filter_separable
+from visops.convolution.filter2d import DTYPES, filter_separable
 
 from convolution.convolve2d_cases import BORDERS, PAD
 

@@ -16,8 +16,8 @@ import visops
 from torch import Tensor
 from transforms.pixels.amounts import AMOUNTS, KINDS, contrasts, more_of, pictures
 from visops._loader import LIBRARY
-from visops.convolution.filter_separable import filter_separable
-from visops.transforms.chain.pixel_kinds import PixelKind
+from visops.convolution.filter2d import filter_separable
+from visops.transforms.chain.pixel_operators import PixelKind
 
 OPS = torch.ops.visops
 

@@ -16,8 +16,7 @@ import visops.infer.images.decode
 from memory import at_most_memory
 from PIL import Image, ImageOps, PngImagePlugin
 from visops.infer.images.decode import Decoder
-from visops.infer.images.isolation import decode_apart
-from visops.infer.images.loading import DecodedBatches
+from visops.infer.images.loading import DecodedBatches, decode_apart
 from visops.infer.images.preprocess import Preprocess
 from visops.infer.store.plan import Entry, PlannedBatch
 

@@ -16,8 +16,7 @@ from visops.infer.engine.output_lock import OutputsLock
 from visops.infer.engine.pipeline import conclude
 from visops.infer.images import listing as listings
 from visops.infer.images.listing import list_images
-from visops.infer.store.durable import atomic_file
-from visops.infer.store.locking import LockedFile
+from visops.infer.store.durable import LockedFile, atomic_file
 from visops.infer.store.manifest import Manifest, committed_batches
 
 from infer.folders import Network, records, save

@@ -8,8 +8,8 @@ import cv2
 import numpy as np
 import pytest
 from PIL import Image
-from visops.jpeg.library import load_turbo
-from visops.jpeg.pillow import load_pillow
+from visops.jpeg.file import load_turbo
+from visops.jpeg.pictures import load_pillow
 
 ORIENTATION = 0x0112
 # Chroma samples: per pixel; per 2 x 1, 2 x 2, 1 x 2 and 4 x 1 pixels.

@@ -12,8 +12,8 @@ from kernels import SLOTS, use_slot
 from roi.align_cases import same_bits
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from visops.warp.augment_arguments import SHARED, AugmentOptions
 from visops.warp.augment_direct import augment_direct
-from visops.warp.augment_options import SHARED, AugmentOptions
 
 from warp.augment_cases import (
     GOOD,

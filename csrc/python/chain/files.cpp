@@ -80,7 +80,7 @@ bool read_file(const char* path, ContentBuffer& buffer, Content* content) {
   return good;
 }
 
-// The functions of libvisops_jpeg, which ops/jpeg/library.py has loaded: csrc/jpeg/library.cpp.
+// The functions of libvisops_jpeg, which ops/jpeg/file.py has loaded: csrc/jpeg/library.cpp.
 struct JpegFunctions {
   using ReadHeader = int (*)(const uint8_t*, int64_t, int64_t*, char*, int64_t);
   using Decode = int (*)(const uint8_t*, int64_t, const int64_t*, uint8_t*, char*, int64_t);

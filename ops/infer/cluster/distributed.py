@@ -15,15 +15,14 @@ from typing import Any, TypeVar
 
 import torch
 
-from ..engine.job import Job
+from ..engine.job import Draining, Job
 from ..engine.output_lock import PLAN
 from ..engine.pipeline import Pipeline, conclude, watch
-from ..engine.stopping import Draining
 from ..images.listing import Images
 from ..store.manifest import committed_batches
 from ..store.merge import merge_parts
 from ..store.plan import Plan
-from ..store.summary import Summary
+from ..store.records import Summary
 from .rendezvous import Rank, Rendezvous, torchrun_rank
 
 T = TypeVar("T")

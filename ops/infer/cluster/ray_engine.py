@@ -19,14 +19,13 @@ from typing import Any, cast
 
 import torch
 
-from ..engine.job import MANIFEST, Job, Processed
+from ..engine.job import MANIFEST, Draining, Job, Processed
 from ..engine.pipeline import Pipeline, conclude
 from ..engine.stages import StageError
-from ..engine.stopping import Draining
 from ..images.listing import Images, find_inputs
 from ..store.manifest import Commit, Manifest
 from ..store.plan import PlannedBatch
-from ..store.summary import StageTimes, Summary
+from ..store.records import StageTimes, Summary
 from ..view.report import Progress
 from . import ray_ledger
 

@@ -27,13 +27,13 @@ import torch
 from ray import cloudpickle
 
 from ..batch import Batch
-from ..engine.memory import keep_freed_memory
+from ..engine.job import keep_freed_memory
 from ..engine.work import Work
 from ..engine.writers import write_batch
 from ..images.decode import Decoder
-from ..images.isolation import decode_apart
+from ..images.loading import decode_apart
+from ..models.exported import PREFIX
 from ..models.model import Model, load_model
-from ..models.python_file import PREFIX
 from ..options import Options
 from ..store.manifest import Commit
 from ..store.plan import PlannedBatch

@@ -6,11 +6,10 @@ from typing import Any
 
 from ..images.listing import Inputs
 from ..options import LATER
-from ..store.durable import remove_leftovers
-from ..store.locking import LockedFile
+from ..store.durable import LockedFile, remove_leftovers
 from ..store.manifest import committed_batches
 from ..store.plan import Plan
-from ..store.summary import StageTimes
+from ..store.records import StageTimes
 
 PLAN = "plan.jsonl"
 LOCK = "lock"

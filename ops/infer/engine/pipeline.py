@@ -15,12 +15,10 @@ from ..options import Options
 from ..store.manifest import Commit
 from ..store.merge import QUARANTINE, Counts
 from ..store.plan import PlannedBatch
-from ..store.summary import Summary
+from ..store.records import Summary
 from ..view.report import Progress
-from .job import MANIFEST, Job, Processed
-from .profiling import Trace
+from .job import MANIFEST, Draining, Job, Processed, Trace
 from .stages import Chain
-from .stopping import Draining
 from .work import Work
 
 Models = Mapping[str, Any] | Sequence[Model | str] | Model

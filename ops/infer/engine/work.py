@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..batch import Batch, Picture
-from ..frames import Frame, Placement
+from ..batch import Batch, Frame, Picture, Placement
 from ..images.decode import Decoder
 from ..images.preprocess import Preprocess
 from ..models.forward import Forwarded, forward

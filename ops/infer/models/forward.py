@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..batch import Batch, shortened
-from ..frames import Placement
+from ..batch import Batch, Placement, shortened
 from .model import Model
 
 

@@ -11,15 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..frames import Placement
+from ..batch import Placement
 from ..images.preprocess import Preprocess, as_preprocess
 from . import torchvision
 from .classes import with_names
 from .describe import describe
 from .detection import Detection
-from .exported import call_in_fixed_batches, load_exported
+from .exported import call_in_fixed_batches, is_python, load_exported, load_python
 from .postprocess import Auto, PostProcess
-from .python_file import is_python, load_python
 
 
 @dataclass

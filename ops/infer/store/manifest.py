@@ -13,8 +13,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from .durable import named, sync_folder
-from .locking import LockedFile
+from .durable import LockedFile, named, sync_folder
 from .plan import Plan
 
 

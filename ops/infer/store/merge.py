@@ -9,11 +9,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from .durable import atomic_file, naming
-from .locking import LockedFile
+from .durable import LockedFile, atomic_file, naming
 from .manifest import Commit
-from .parquet import Schema, write_parquet
 from .plan import Plan
+from .records import Schema, write_parquet
 
 QUARANTINE = "quarantine.jsonl"
 FORMATS = ("jsonl", "parquet")

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ..._native import Passes, observers_active
-from ..._torch.native import data_ptr_and_strides
+from ..._torch.call import data_ptr_and_strides
 from ..sample.images import image_sizes, sizes_of
 from ..sample.leaf import Leaf
 from ..targets.finish import finish_targets
@@ -25,17 +25,15 @@ from ..targets.mirrored import followers
 from ..targets.options import TargetOptions, check_options
 from .compile import DTYPE_NAMES, Compiled, compiled, stage_of
 from .decode import decode_for
-from .draws import Draws
+from .foreign import run_foreign
 from .fuse import Pass
 from .geometry import container_geometry, follow_all, plans_for
 from .nesting import Chain, Container, within
-from .operator_calls import reject_sizes, stack_images
 from .operators import Pixels, run_plan
 from .options import SWAPPED_OUTSIDE
-from .pixel_operators import run_pixels
+from .pixel_operators import reject_sizes, run_pixels, stack_images
 from .plan import Params, Plan
-from .source import Source
-from .unfused import run_foreign
+from .source import Draws, Source
 
 Run = Callable[[list[Leaf], Source], tuple[list[Params], np.ndarray]]
 

@@ -10,15 +10,15 @@ from torch import Tensor
 
 from ..._native import GREY, MEAN_GRID
 from ..._torch.arrays import as_tensor
-from ..._torch.native import unwatched_ptr_and_strides as data_ptr_and_strides
+from ..._torch.call import unwatched_ptr_and_strides as data_ptr_and_strides
 from ...pixels.grey_means import add_grey_means
-from ...warp.augment_options import AugmentOptions
-from ..sample.encoded import Encoded
+from ...warp.augment_arguments import AugmentOptions
+from ..sample.files import Encoded
 from ..sample.leaf import Leaf
 from .compile import DTYPE_NAMES, Compiled
 from .fuse import overshoots
-from .integers import INTEGERS, WHITES, computed_in, float_fill, from_float, to_float
-from .operator_calls import run_all, run_each, windows_for
+from .geometry import INTEGERS, WHITES, computed_in, float_fill, from_float, to_float
+from .pixel_operators import run_all, run_each, windows_for
 from .plan import Plan
 
 _MEAN_SCALE = 2.0**32

@@ -15,7 +15,7 @@ from ..sample.entries import count_of
 from ..sample.leaf import Leaf, tv_kind
 from ..targets.finish import clamp, keep_only, sides_of
 from ..targets.options import TargetOptions, check_sanitize
-from ..targets.rotated import ROTATED, convert_rotated, numbers_on_cpu, rotated_corners
+from ..targets.polygons import ROTATED, convert_rotated, numbers_on_cpu, rotated_corners
 from ..targets.rows import areas_of, from_corners, rows_of, to_corners
 
 __all__ = [

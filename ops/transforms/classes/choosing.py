@@ -14,12 +14,11 @@ from ..base import Builtin, CallableContainer, Transform
 from ..chain.decode import decoding_of
 from ..chain.effects import Effects, Fusable, TargetStep, step_of
 from ..chain.fuse import Pass, name_of
-from ..chain.generators import whole_number
 from ..chain.geometry import combined
 from ..chain.nesting import OfBatches, flatten
 from ..chain.options import OutputTypes
 from ..chain.plan import Canvas, Number, Plan
-from ..chain.random import fresh_key, uniforms
+from ..chain.random import fresh_key, uniforms, whole_number
 from ..chain.source import index_of_samples
 from ..compose import Compose
 from ..sample.leaf import Leaf

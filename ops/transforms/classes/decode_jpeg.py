@@ -8,7 +8,7 @@ from ..arguments import flag, one_of, whole
 from ..base import Builtin
 from ..chain.decode import Decoding
 from ..chain.effects import NO_STEP, Effects
-from ..sample.encoded import EncodedOptions
+from ..sample.files import EncodedOptions
 
 __all__ = ["DecodeImage", "DecodeJpeg"]
 

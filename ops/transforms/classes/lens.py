@@ -11,12 +11,11 @@ from torch import Tensor
 from ..._torch.options import Interpolation
 from ...convolution.blurs import gaussian_blur
 from ...convolution.filter2d import filter2d
-from ...warp.augment_options import AugmentOptions
+from ...warp.augment_arguments import AugmentOptions
 from ...warp.remap import remap_batch
 from ..arguments import fail, interval, one_of, symmetric, up_to, whole_range
 from ..base import KEY, MOST_SQUARE_TAPS, Keyed, OperationStep, fixed, odd_sides, real
-from ..chain.operator_calls import run_all
-from ..chain.pixel_kinds import PixelKind
+from ..chain.pixel_operators import PixelKind, run_all
 from ..chain.random import Numbers
 
 __all__ = ["AdvancedBlur", "ChromaticAberration", "Defocus", "RingingOvershoot", "ZoomBlur"]

@@ -22,7 +22,7 @@ from ..sample.images import sizes_of
 from ..sample.leaf import Leaf
 from ..targets.move import move_targets
 from ..targets.options import Geometry, TargetOptions
-from ..targets.rotated import ROTATED
+from ..targets.polygons import ROTATED
 from ..targets.rows import box_areas, from_corners, rows_of, to_corners
 
 __all__ = ["CropByCategory", "RandomIoUCrop"]

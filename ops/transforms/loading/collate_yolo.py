@@ -14,7 +14,7 @@ from ..sample.batches import as_batch
 from ..sample.images import sizes_of
 from ..sample.leaf import BOX_FORMATS, Leaf, Reading
 from ..sample.split import split_sample
-from ..targets.rotated import ROTATED
+from ..targets.polygons import ROTATED
 from ..targets.rows import from_corners, rows_of, to_corners
 
 _OWNER = "collate_yolo"

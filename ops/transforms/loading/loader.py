@@ -12,8 +12,7 @@ from ..chain.random import fresh_key
 from ..chain.source import as_whole
 from ..classes.views import Views
 from ..compose import Compose
-from .batch import Batch, Collate, Collating, with_numbers
-from .blocks import Blocks, Transfer
+from .batch import Batch, Blocks, Collate, Collating, Transfer, with_numbers
 from .checks import (
     OF_DATALOADER,
     OWNER,
@@ -27,13 +26,22 @@ from .checks import (
     process_group,
     usable_cpus,
 )
-from .epochs import Epochs, EpochSampler, Order, OwnOrder, Progress, SampledOrder, begun
-from .iteration import Begun, Iteration, stats_of
+from .epochs import (
+    Begun,
+    Epochs,
+    EpochSampler,
+    Iteration,
+    Order,
+    OwnOrder,
+    Progress,
+    SampledOrder,
+    begun,
+    stats_of,
+)
 from .on_device import OnDevice
 from .samples import Samples, draws_apart
-from .several import CollatingViews, SampleViews
 from .statistics import LoaderStats
-from .stream import Stream, StreamOrder
+from .stream import CollatingViews, SampleViews, Stream, StreamOrder
 from .threads import Work
 
 _HOLDS = "holds it, but for pixels"

@@ -17,11 +17,10 @@ from ..chain.execute import run_passes
 from ..chain.source import Source
 from ..compose import Compose
 from ..sample.batches import MOVABLE, batch_leaves, split_samples, stack_masks, unbatch_leaves
-from ..sample.encoded import Encoded
+from ..sample.files import Encoded
 from ..sample.leaf import Leaf
 from ..targets.mirrored import may_swap
-from .batch import Batch, Collate, Item
-from .blocks import Blocks, Transfer, moved
+from .batch import Batch, Blocks, Collate, Item, Transfer, moved
 
 _ALIGNMENT = 64  # bytes, of each image in a block
 

@@ -14,8 +14,7 @@ from torch import Tensor
 from torch.utils.data import ConcatDataset, Subset
 
 from ..._native import png_rows
-from ..sample.encoded import DamagedFileError
-from ..sample.files import FILES, PATHS, replaced
+from ..sample.files import FILES, PATHS, DamagedFileError, replaced
 from ..sample.images import pil_mask
 from ..sample.leaf import imported
 from .statistics import Times

@@ -20,11 +20,10 @@ from itertools import islice
 from time import monotonic, perf_counter, sleep
 from typing import Any
 
-from ..chain.generators import in_loader_thread
+from ..chain.random import in_loader_thread
 from ..chain.source import Repeat, as_whole, place_of
-from ..sample.encoded import DamagedFileError
-from .batch import Batch
-from .blocks import Blocks
+from ..sample.files import DamagedFileError
+from .batch import Batch, Blocks
 from .samples import Samples
 from .sources import UnreadableError
 from .statistics import Skipped, Times

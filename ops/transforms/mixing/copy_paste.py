@@ -11,7 +11,7 @@ from torch import Tensor
 from ..._torch.options import SampleBoxFormat
 from ...warp.augment import augment
 from ..arguments import InterpolationArgument, flag, interpolation_mode
-from ..chain.integers import WHITES, choose, from_float, to_float
+from ..chain.geometry import WHITES, choose, from_float, to_float
 from ..chain.operators import Pixels, reject_dtype
 from ..chain.random import uniforms as draw_uniforms
 from ..sample.leaf import Leaf
@@ -19,11 +19,11 @@ from ..targets.finish import boxes_from_members, finish_targets, keep_only, side
 from ..targets.masks import as_given, as_tensor
 from ..targets.move import move_targets
 from ..targets.options import CONVENTIONS, Geometry
-from ..targets.rotated import numbers_on_cpu
+from ..targets.polygons import numbers_on_cpu
 from ..targets.rows import note_visible, point_width, rows_of
 from .base import Mixing, Params, mixed_samples, restacked, target_options
 from .mix_up import pairs
-from .pieces import image_masks, join_pieces, lists_of_things, pieces_of
+from .tiles import image_masks, join_pieces, lists_of_things, pieces_of
 
 _RIM = 2  # pixels around an object that `blending` takes along
 

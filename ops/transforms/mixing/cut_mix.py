@@ -8,16 +8,15 @@ import torch
 from torch import Tensor
 
 from ..._torch.options import Convention, KeptBoxes, SampleBoxFormat
-from ..chain.operator_calls import Rectangles
 from ..chain.operators import Pixels
+from ..chain.pixel_operators import Rectangles
 from ..chain.random import DRAWS
 from ..sample.leaf import Leaf
 from ..targets.finish import finish_targets
 from ..targets.masks import as_given, as_tensor
 from ..targets.move import move_targets
 from ..targets.options import CONVENTIONS, Geometry, TargetOptions
-from ..targets.polygons import cut_out
-from ..targets.rotated import ROTATED, cover_rotated
+from ..targets.polygons import ROTATED, cover_rotated, cut_out
 from ..targets.rows import (
     areas_of,
     box_areas,
@@ -31,7 +30,7 @@ from ..targets.rows import (
 )
 from .base import Params, mixed_samples, restacked, target_options
 from .mix_up import Pairing, pairs
-from .pieces import image_masks, join_pieces, joined, lists_of_things, pieces_of
+from .tiles import image_masks, join_pieces, joined, lists_of_things, pieces_of
 
 
 class CutMix(Pairing):

@@ -9,13 +9,13 @@ from torch import Tensor
 
 from ..._torch.options import SampleBoxFormat
 from ..arguments import fail, number, whole
-from ..chain.integers import computed_in, rounded
-from ..chain.operator_calls import per_image
+from ..chain.geometry import computed_in, rounded
 from ..chain.operators import reject_dtype
+from ..chain.pixel_operators import per_image
 from ..chain.random import DRAWS, beta
 from ..sample.leaf import Leaf
 from .base import Mixing, Params, mixed_samples, pictures
-from .pieces import image_masks, join_pieces, lists_of_things, pieces_of
+from .tiles import image_masks, join_pieces, lists_of_things, pieces_of
 
 Getter = Callable[[Any], Any]
 

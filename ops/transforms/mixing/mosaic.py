@@ -17,7 +17,7 @@ from ..arguments import (
     interval,
     size_pair,
 )
-from ..chain.integers import reject_out_of_range, rounded
+from ..chain.geometry import reject_out_of_range, rounded
 from ..chain.operators import reject_dtype
 from ..chain.plan import Plan
 from ..classes.crop import CenterCrop
@@ -27,8 +27,7 @@ from ..targets.finish import finish_targets
 from ..targets.move import move_targets
 from ..targets.options import check_fill, mask_fill_of
 from .base import Mixing, Params, mixed_samples, pictures, restacked, target_options
-from .pieces import image_masks, join_pieces, lists_of_things, pieces_of
-from .tiles import Movement, Tiles, filled
+from .tiles import Movement, Tiles, filled, image_masks, join_pieces, lists_of_things, pieces_of
 
 
 class Mosaic(Mixing):

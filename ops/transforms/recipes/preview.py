@@ -19,7 +19,7 @@ from ..sample.leaf import Leaf
 from ..sample.split import split_sample
 from ..targets.masks import as_tensor
 from ..targets.options import CONVENTIONS, TargetOptions
-from ..targets.rotated import ROTATED, numbers_on_cpu, rotated_corners
+from ..targets.polygons import ROTATED, numbers_on_cpu, rotated_corners
 from ..targets.rows import numbers, to_corners
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..._torch.native import modes_or_transforms_active
+from ..._torch.call import modes_or_transforms_active
 from .leaf import AS_THEY_ARE, Leaf, Reading, as_output, is_pil, tv_kind, tv_wrap
 
 _CHANNELS = (1, 3, 4)

@@ -17,7 +17,7 @@ from ..sample.leaf import Leaf
 from .finish import note_cut
 from .masks import as_given, as_tensor
 from .options import CONVENTIONS, TargetOptions, canvas_windows, mask_fill_of
-from .rotated import ROTATED
+from .polygons import ROTATED
 from .rows import (
     areas_of,
     from_corners,

@@ -11,8 +11,14 @@ from ... import _native
 from ..sample.entries import selected
 from ..sample.leaf import Leaf
 from .options import CONVENTIONS, TargetOptions, canvas_windows
-from .polygons import finish_polygons
-from .rotated import ROTATED, clamp_rotated, numbers_on_cpu, outlines_of, rotated_sides
+from .polygons import (
+    ROTATED,
+    clamp_rotated,
+    finish_polygons,
+    numbers_on_cpu,
+    outlines_of,
+    rotated_sides,
+)
 from .rows import (
     area_shares,
     clamp_boxes,

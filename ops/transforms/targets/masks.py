@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ... import _native
-from ..._torch.native import unwatched_ptr_and_strides
+from ..._torch.call import unwatched_ptr_and_strides
 from ...warp.augment_autograd import augment, augment_list
 from ..sample.leaf import Leaf, shared_tensor
 from .options import Geometry

@@ -15,8 +15,7 @@ from .finish import note_cut, note_left
 from .masks import move_mask
 from .mirrored import mirrored_by, swap_names
 from .options import CONVENTIONS, Geometry, TargetOptions, mask_fill_of
-from .polygons import move_polygons
-from .rotated import ROTATED, move_rotated
+from .polygons import ROTATED, move_polygons, move_rotated
 from .rows import (
     area_scale,
     areas_of,

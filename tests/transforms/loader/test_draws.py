@@ -196,7 +196,7 @@ def test_a_stream_may_shuffle_when_it_begins() -> None:
 
 
 def test_what_is_like_a_tensor_draws_the_same() -> None:
-    from visops.transforms.chain.generators import drawing_apart
+    from visops.transforms.chain.random import drawing_apart
 
     whole = torch.zeros(4, 5, 6).permute(2, 0, 1)
     calls: list[Callable[[], torch.Tensor]] = [

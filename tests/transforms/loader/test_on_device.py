@@ -11,9 +11,9 @@ from torch import Tensor
 from torchvision.transforms import v2
 from visops import transforms
 from visops.jpeg.file import JpegFile
-from visops.transforms.chain.decode_ahead import Decoded
-from visops.transforms.loading import blocks
-from visops.transforms.sample.encoded import DamagedFileError
+from visops.transforms.chain.decode import Decoded
+from visops.transforms.loading import batch as batches
+from visops.transforms.sample.files import DamagedFileError
 
 from transforms.loader.cases import ARRAYS, BATCH, CHAINS, PHOTOS, expected, loaded
 
@@ -155,9 +155,9 @@ def test_a_gpu(name: str) -> None:
     own = CHAINS[name]()
     found = on_device(Detections(), own, device="cuda")
     for batch in found:
-        tensors: list[Tensor] = blocks._tensors(batch)
+        tensors: list[Tensor] = batches._tensors(batch)
         assert all(tensor.is_cuda for tensor in tensors)
-    here = [blocks.moved(batch, torch.device("cpu")) for batch in found]
+    here = [batches.moved(batch, torch.device("cpu")) for batch in found]
     assert equal(here, loaded(Detections(), own), within=1e-5)
 
 
@@ -166,7 +166,7 @@ Pair = namedtuple("Pair", ["image", "name"])
 
 def test_nested_values_move() -> None:
     value = {"a": [torch.zeros(2), "text"], "b": Pair(torch.ones(3), None), "c": (1, torch.ones(1))}
-    found = blocks.moved(value, torch.device("meta"))
+    found = batches.moved(value, torch.device("meta"))
     assert found["a"][0].is_meta
     assert found["a"][1] == "text"
     assert type(found["b"]) is Pair
@@ -230,8 +230,8 @@ def test_the_order_of_calls_on_streams(monkeypatch: pytest.MonkeyPatch) -> None:
         log.append("copied")
         return value
 
-    monkeypatch.setattr(blocks, "moved", moved)
-    made = blocks.Transfer(torch.device("cuda"))
+    monkeypatch.setattr(batches, "moved", moved)
+    made = batches.Transfer(torch.device("cuda"))
     value = (torch.zeros(2), [torch.ones(1)], 3)
     sent = made.send(value)
     assert log == ["enter own", "copied", "recorded on own", "leave own"]
@@ -248,9 +248,9 @@ def test_batches_on_a_gpu() -> None:
         found = loaded(samples, own, device="cuda")
         want = expected(samples, own)
         for batch, other in zip(found, want, strict=True):
-            on_gpu = blocks._tensors(batch)
+            on_gpu = batches._tensors(batch)
             assert all(tensor.is_cuda for tensor in on_gpu)
-            assert equal(blocks.moved(batch, torch.device("cpu")), other)
+            assert equal(batches.moved(batch, torch.device("cpu")), other)
 
 
 @pytest.mark.cuda

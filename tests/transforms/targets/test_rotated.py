@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 from visops import transforms
-from visops.transforms.targets.rotated import rotated_corners
+from visops.transforms.targets.polygons import rotated_corners
 
 from .cases import PEERS
 
