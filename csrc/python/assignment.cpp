@@ -1,4 +1,4 @@
-// Assignments for ops/deformable/assignment.py.
+// Assignments for ops/deformable/match.py.
 #include "core/numbers/assignment.h"
 
 #include <pybind11/numpy.h>

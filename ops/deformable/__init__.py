@@ -1,10 +1,9 @@
 """Operators of networks that choose where to look: attention, convolution, points, matching."""
 
-from .assignment import linear_sum_assignment
 from .attention import multi_scale_deformable_attention
 from .attention_module import MultiScaleDeformableAttention
 from .conv2d import deform_conv2d
-from .match import match_cost
+from .match import linear_sum_assignment, match_cost
 from .points import point_sample, sample_points_by_uncertainty
 
 __all__ = [

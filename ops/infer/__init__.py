@@ -22,8 +22,7 @@ from .models.model import Model, load_model, load_models
 from .models.postprocess import Auto, Classification, PostProcess, Raw, Segmentation
 from .models.regions import Regions
 from .options import Options
-from .store.manifest import Commit
-from .store.merge import Counts
+from .store.manifest import Commit, Counts
 from .store.plan import Entry, Plan, PlannedBatch
 from .store.records import StageTimes, Summary
 

@@ -12,7 +12,7 @@ from .cluster.distributed import merge, run_rank
 from .cluster.rendezvous import torchrun_rank
 from .engine.pipeline import Pipeline
 from .images.preprocess import Preprocess
-from .models.classes import read_classes
+from .models.describe import read_classes
 from .models.detection import Detection
 from .models.model import Model, load_models
 from .models.postprocess import Auto, Classification, Segmentation

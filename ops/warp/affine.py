@@ -4,7 +4,7 @@ Their schemas are in csrc/library.cpp, the checks of their arguments in csrc/cor
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,8 +18,7 @@ from .._torch.fakes import empty_maps, holds, prefers_channels_last
 from .._torch.numbers import check_order, is_symbol, tensor_of_symbols
 from .._torch.options import Convention, Interpolation, PaddingMode, check_word, flag
 from .._torch.unsupported_inputs import called, require_plain
-
-Array = TypeVar("Array", Tensor, np.ndarray)
+from .matrix_algebra import Array
 
 
 def warp_affine(

@@ -1,7 +1,7 @@
 """Letterboxes: images shrunk or enlarged into a size of another shape, with bars beside them."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,8 +18,7 @@ from .._torch.arrays import (
 from .._torch.fakes import differs
 from .._torch.numbers import has_order, is_symbol, tensor_of_symbols
 from .._torch.options import Convention, check_word, flag
-
-Array = TypeVar("Array", Tensor, np.ndarray)
+from .matrix_algebra import Array
 
 
 class _Position(NamedTuple):

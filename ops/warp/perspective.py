@@ -1,7 +1,7 @@
 """Warps by homographies: :func:`visops.augment` with the interface of :func:`warp_affine`."""
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,8 +13,7 @@ from .._torch.fakes import prefers_channels_last
 from .._torch.options import Convention, Interpolation, PaddingMode, flag
 from .._torch.unsupported_inputs import require_plain
 from .augment import augment
-
-Array = TypeVar("Array", Tensor, np.ndarray)
+from .matrix_algebra import Array
 
 _OP = "warp_perspective"
 

@@ -18,8 +18,7 @@ from visops.infer import Pipeline, Preprocess
 from visops.infer.batch import Frame
 from visops.infer.engine.job import Job
 from visops.infer.images.decode import Decoder
-from visops.infer.store.manifest import Commit
-from visops.infer.store.merge import Counts
+from visops.infer.store.manifest import Commit, Counts
 
 COUNT = 42
 BATCH = 4

@@ -11,9 +11,8 @@ from PIL import Image, ImageDraw, ImageFont
 from visops import infer
 from visops.infer import Detection, Model, Preprocess, Regions, load_model, run_lengths
 from visops.infer.batch import Picture
-from visops.infer.models.classes import read_classes, with_names
-from visops.infer.view.annotate import encode, picture_path
-from visops.infer.view.drawing import draw
+from visops.infer.models.describe import read_classes, with_names
+from visops.infer.view.drawing import draw, encode, picture_path
 
 from infer.folders import Detector, Network, nested, records, recursion_limit, save
 

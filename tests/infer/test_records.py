@@ -32,7 +32,7 @@ from visops.infer.batch import Batch, Frame, Picture
 from visops.infer.models.masks import label_map, run_lengths_of_all
 from visops.infer.store.plan import PlannedBatch
 from visops.infer.store.records import Schema, batch_records, json_line, plain, write_parquet
-from visops.infer.view.annotate import encode
+from visops.infer.view.drawing import encode
 
 from infer.folders import Masked, Network, comparable, files, fill, records, save
 

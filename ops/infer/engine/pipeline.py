@@ -12,8 +12,7 @@ from ..batch import Batch
 from ..images.listing import Images
 from ..models.model import Model, load_models
 from ..options import Options
-from ..store.manifest import Commit
-from ..store.merge import QUARANTINE, Counts
+from ..store.manifest import QUARANTINE, Commit, Counts
 from ..store.plan import PlannedBatch
 from ..store.records import Summary
 from ..view.report import Progress

@@ -15,8 +15,8 @@ from ..models.forward import Forwarded, forward
 from ..models.masks import label_map
 from ..models.model import Model
 from ..options import Options
-from ..store.reuse import kept_outputs
-from ..view.annotate import picture_path
+from ..store.manifest import kept_outputs
+from ..view.drawing import picture_path
 
 
 class Work:

@@ -10,7 +10,7 @@ from ..batch import Batch, Picture
 from ..store.durable import make_folders, sync_below, write_atomically
 from ..store.manifest import Commit, Manifest
 from ..store.records import batch_records, write_part
-from ..view.annotate import encode
+from ..view.drawing import encode
 from .stages import StageError
 
 

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from ..batch import Placement
 from ..images.preprocess import Preprocess, as_preprocess
 from . import torchvision
-from .classes import with_names
-from .describe import describe
+from .describe import describe, with_names
 from .detection import Detection
 from .exported import call_in_fixed_batches, is_python, load_exported, load_python
 from .postprocess import Auto, PostProcess

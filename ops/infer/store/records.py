@@ -14,8 +14,7 @@ import numpy as np
 
 from ..batch import Batch
 from .durable import write_atomically
-from .manifest import Commit
-from .merge import Counts
+from .manifest import Commit, Counts
 from .plan import PlannedBatch
 
 
