@@ -25,7 +25,7 @@ from .arguments import (
     whole,
 )
 from .chain.effects import Effects, Fusable
-from .chain.geometry import WHITES, from_float, rounded, to_float
+from .chain.integers import WHITES, from_float, rounded, to_float
 from .chain.nesting import Container
 from .chain.operators import Pixels, reject_dtype
 from .chain.pixel_operators import PixelKind

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from .effects import Effects, Fusable, TargetStep, step_of
-from .geometry import INTEGERS
+from .integers import INTEGERS
 from .nesting import Container
 
 MAX_COLORS = 8

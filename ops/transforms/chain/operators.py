@@ -17,7 +17,7 @@ from ..sample.files import Encoded
 from ..sample.leaf import Leaf
 from .compile import DTYPE_NAMES, Compiled
 from .fuse import overshoots
-from .geometry import INTEGERS, WHITES, computed_in, float_fill, from_float, to_float
+from .integers import INTEGERS, WHITES, computed_in, float_fill, from_float, to_float
 from .pixel_operators import run_all, run_each, windows_for
 from .plan import Plan
 

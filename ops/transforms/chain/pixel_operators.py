@@ -28,7 +28,7 @@ from ..sample.leaf import Leaf
 from ..targets.masks import change_each_mask
 from ..targets.options import canvas_windows
 from .compile import Compiled
-from .geometry import WHITES, float_fill, from_float, to_float
+from .integers import WHITES, float_fill, from_float, to_float
 from .operators import Pixels, reject_dtype
 from .plan import Plan
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..._native import Plan as NativePlan
-from .geometry import WHITES
+from .integers import WHITES
 
 # A number for each sample: an array [B], or a float that all samples share.
 Number = Any

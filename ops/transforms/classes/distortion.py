@@ -31,7 +31,7 @@ from ..arguments import (
 )
 from ..base import MOST_TAPS, Transform
 from ..chain.effects import Effects
-from ..chain.geometry import WHITES, float_fill, from_float, to_float
+from ..chain.integers import WHITES, float_fill, from_float, to_float
 from ..chain.operators import Pixels, reject_dtype
 from ..chain.plan import Canvas, Plan
 from ..sample.images import sizes_of

@@ -9,7 +9,7 @@ from ..arguments import fail, flag, interval, is_sequence, number, one_of, whole
 from ..base import KEY, OperationStep, RandomlyApplied, Range, fixed
 from ..chain.effects import Effects
 from ..chain.foreign import erase_with_noise
-from ..chain.geometry import reject_out_of_range
+from ..chain.integers import reject_out_of_range
 from ..chain.pixel_operators import PixelKind
 from ..chain.plan import Plan
 

@@ -25,7 +25,7 @@ from ..chain.compile import Compiled
 from ..chain.effects import Effects
 from ..chain.execute import run_native
 from ..chain.fuse import Pass
-from ..chain.geometry import computed_in
+from ..chain.integers import computed_in
 from ..chain.operators import Pixels
 from ..chain.pixel_operators import per_image, run_pixels
 from ..chain.plan import Canvas, Plan, evenly

@@ -13,7 +13,7 @@ import torch
 
 from ..arguments import check_channels, fail, flag, interval, is_sequence, number, symmetric, whole
 from ..base import KEY, OperationStep, fixed, limits, real
-from ..chain.geometry import WHITES
+from ..chain.integers import WHITES
 from ..chain.pixel_operators import PixelKind
 from ..chain.plan import Plan
 

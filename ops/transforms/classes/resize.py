@@ -18,7 +18,7 @@ from ..arguments import (
 )
 from ..base import RandomlyApplied, Sampled
 from ..chain.effects import Effects
-from ..chain.geometry import reject_out_of_range
+from ..chain.integers import reject_out_of_range
 from ..chain.plan import Plan
 
 __all__ = [

@@ -16,7 +16,7 @@ from ..._native import Step
 from ..arguments import fail, flag, is_sequence, number
 from ..base import Builtin
 from ..chain.effects import NO_STEP, Effects, TargetStep
-from ..chain.geometry import WHITES
+from ..chain.integers import WHITES
 from ..chain.nesting import REPLACEMENTS
 from ..chain.plan import Plan
 from ..sample.leaf import Leaf

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..._torch.options import SampleBoxFormat
 from ...warp.augment import augment
 from ..arguments import InterpolationArgument, flag, interpolation_mode
-from ..chain.geometry import WHITES, choose, from_float, to_float
+from ..chain.integers import WHITES, choose, from_float, to_float
 from ..chain.operators import Pixels, reject_dtype
 from ..chain.random import uniforms as draw_uniforms
 from ..sample.leaf import Leaf

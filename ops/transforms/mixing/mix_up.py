@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..._torch.options import SampleBoxFormat
 from ..arguments import fail, number, whole
-from ..chain.geometry import computed_in, rounded
+from ..chain.integers import computed_in, rounded
 from ..chain.operators import reject_dtype
 from ..chain.pixel_operators import per_image
 from ..chain.random import DRAWS, beta

@@ -17,7 +17,7 @@ from ..arguments import (
     interval,
     size_pair,
 )
-from ..chain.geometry import reject_out_of_range, rounded
+from ..chain.integers import reject_out_of_range, rounded
 from ..chain.operators import reject_dtype
 from ..chain.plan import Plan
 from ..classes.crop import CenterCrop

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..._native import Step
 from ...warp.augment import augment
-from ..chain.geometry import WHITES, choose, from_float, to_float
+from ..chain.integers import WHITES, choose, from_float, to_float
 from ..chain.plan import Canvas, Plan
 from ..sample.entries import count_of, rebuilt
 from ..sample.leaf import TARGETS, WHAT_BELONGS, Leaf, unclear_beside

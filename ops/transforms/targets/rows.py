@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..chain.geometry import range_of
+from ..chain.integers import range_of
 from ..sample.leaf import Leaf, shared_tensor
 
 NOWHERE = -32768.0  # representable in float16 and int16, too
