@@ -11,6 +11,7 @@
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
 #include "cuda/pixel_gradient.h"
+#include "cuda/roi/crops_tiles.h"
 #include "cuda/roi/crops_transpose.h"
 
 namespace visops {

@@ -1,7 +1,7 @@
 // NOTE [ Gradients of pasting on CUDA ]
 // A block has 32 x 8 pixels of a patch and four of its channels, or of its alpha. It lists the
 // boxes that share with its own some of the image's pixels that the tile was sampled for. Each of
-// these pixels has a share in the gradient, its patch_share() (core/roi/paste.h), computed
+// these pixels has a share in the gradient, its patch_share() (core/roi/paste_pixel.h), computed
 // once for the tile; then each thread adds up those that its element was sampled for (NOTE
 // [ Transposed samples on CUDA ]). If more boxes overlap than the list holds, shares go through all
 // boxes of the image.
@@ -11,7 +11,9 @@
 // Rounding: without contraction (-fmad=false), so the bits are the CPU's.
 #include "core/numbers/element.h"
 #include "core/roi/paste.h"
+#include "cuda/roi/crops_tiles.h"
 #include "cuda/roi/crops_transpose.h"
+#include "cuda/roi/paste_cubic.h"
 
 namespace visops {
 namespace {

@@ -12,7 +12,8 @@
 #include "core/dispatch/workspace.h"
 #include "core/roi/paste.h"
 #include "cuda/pixel_gradient.h"
-#include "cuda/roi/crops_transpose.h"
+#include "cuda/roi/crops_tiles.h"
+#include "cuda/roi/paste_cubic.h"
 
 namespace visops {
 namespace {
