@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..transforms.recipes.convert import Job, converted
+from ..transforms.recipes.convert import converted
+from ..transforms.recipes.job import Job
 
 Drawn = Mapping[str, Any]  # one sample's parameters of one transform, without their leading axis
 Size = tuple[int, int]  # height and width of what a transform gets

@@ -14,13 +14,8 @@ from .._native import solve_assignments
 from .._torch.declaring import operator
 from .._torch.numbers import listed, real_number, real_numbers
 from .._torch.options import flag
-from .._torch.unsupported_inputs import (
-    called,
-    outside_graphs,
-    reject_float8,
-    require_tensors,
-    require_values,
-)
+from .._torch.outside_graphs import outside_graphs
+from .._torch.unsupported_inputs import called, reject_float8, require_tensors, require_values
 from .._torch.vmap_calls import one_call_each
 
 _OP = "match_cost"

@@ -9,10 +9,10 @@ their outputs. `view` draws, and reports progress. `engine` runs all of that as 
 in one process, and `cluster` in many. Each of these imports only from those before it.
 """
 
-from .batch import Placement
 from .engine.job import Job, keep_freed_memory
 from .engine.pipeline import Pipeline, run
 from .engine.stages import StageError
+from .frames import Placement
 from .images.decode import Decoder
 from .images.listing import list_images
 from .images.preprocess import IMAGENET_MEAN, IMAGENET_STD, Preprocess
@@ -22,9 +22,10 @@ from .models.model import Model, load_model, load_models
 from .models.postprocess import Auto, Classification, PostProcess, Raw, Segmentation
 from .models.regions import Regions
 from .options import Options
-from .store.manifest import Commit, Counts
+from .store.manifest import Commit
+from .store.merge import Counts
 from .store.plan import Entry, Plan, PlannedBatch
-from .store.records import StageTimes, Summary
+from .store.summary import StageTimes, Summary
 
 __all__ = [
     "IMAGENET_MEAN",

@@ -17,7 +17,7 @@ from .models.detection import Detection
 from .models.model import Model, load_models
 from .models.postprocess import Auto, Classification, Segmentation
 from .options import Options
-from .store.records import Summary
+from .store.summary import Summary
 from .view.report import table
 
 

@@ -8,7 +8,7 @@ import torch
 
 from .images.decode import MAX_BATCH_PIXELS, MAX_BYTES, MAX_PIXELS
 from .images.preprocess import Preprocess, as_preprocess
-from .store.manifest import FORMATS
+from .store.merge import FORMATS
 
 # Options that results depend on, but that plans made by earlier versions lack: they had no limits,
 # but what exceeded these ended the run; and all masks were run lengths.

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from .._torch.options import check_word, flag
-from .._torch.unsupported_inputs import outside_graphs
+from .._torch.outside_graphs import outside_graphs
 from .file import CHANNELS, MAX_PIXELS, JpegFile, largest_reduction
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .file import Header, Part, Stored, check_pixels, exif_orientation
+from .header import Header, Part, Stored, check_pixels, exif_orientation
 
 # The first bytes of a file, and Pillow's name for what it is; a point stands for any byte.
 _KINDS = (

@@ -14,7 +14,8 @@ from torch import Tensor
 from .._torch.call import call_operator, renamed
 from .._torch.numbers import height_and_width
 from .._torch.options import check_word
-from .._torch.unsupported_inputs import outside_graphs, reject_vmap
+from .._torch.outside_graphs import outside_graphs
+from .._torch.unsupported_inputs import reject_vmap
 from .operators import masks_to_runs as _masks_to_runs
 from .packed import Device, packed_masks
 from .paste_autograd import paste_binary_masks as _paste_binary_masks

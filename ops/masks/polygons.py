@@ -8,7 +8,8 @@ from torch import Tensor
 
 from .. import _native
 from .._torch.options import check_word, flag
-from .._torch.unsupported_inputs import outside_graphs, require_values
+from .._torch.outside_graphs import outside_graphs
+from .._torch.unsupported_inputs import require_values
 from .packed import ArrayOrPacked, Device, PackedMasks
 from .rle import masks_of_runs
 from .runs import as_rles, offsets_of, runs_of_polygons, size_of

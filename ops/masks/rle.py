@@ -15,7 +15,8 @@ from .._native import rle_areas as _rle_areas
 from .._native import rle_overlaps as _rle_overlaps
 from .._torch.call import call_operator, renamed
 from .._torch.options import check_word, flag
-from .._torch.unsupported_inputs import outside_graphs, reject_vmap
+from .._torch.outside_graphs import outside_graphs
+from .._torch.unsupported_inputs import reject_vmap
 from .operators import masks_to_runs as _masks_to_runs
 from .operators import runs_to_bits as _runs_to_bits
 from .operators import unpack_masks as _unpack_masks

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._native import Step
-from .._torch.unsupported_inputs import outside_graphs
+from .._torch.outside_graphs import outside_graphs
 from .arguments import (
     FillArgument,
     check_channels,
@@ -28,7 +28,7 @@ from .chain.effects import Effects, Fusable
 from .chain.integers import WHITES, from_float, rounded, to_float
 from .chain.nesting import Container
 from .chain.operators import Pixels, reject_dtype
-from .chain.pixel_operators import PixelKind
+from .chain.pixel_kinds import PixelKind
 from .chain.plan import Canvas, Plan
 from .chain.random import Numbers
 from .chain.source import Called

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from .._torch.options import Convention, Interpolation, KeptBoxes, Layout, SampleBoxFormat
-from .._torch.unsupported_inputs import outside_graphs
+from .._torch.outside_graphs import outside_graphs
 from .arguments import mask_fills_of_chain, reject_lost_options, reject_names
 from .chain.compile import pipeline_of, reason_for_python
 from .chain.decode import decoding_of
+from .chain.draws import Draws, check_params, recorded
 from .chain.effects import Fusable
 from .chain.execute import run_passes
 from .chain.fuse import Pass, name_of, split_passes
@@ -31,21 +32,12 @@ from .chain.options import (
 )
 from .chain.plan import Params
 from .chain.random import CallCounter
-from .chain.source import (
-    Called,
-    Draws,
-    Parameters,
-    Source,
-    as_whole,
-    check_params,
-    index_of_samples,
-    recorded,
-)
+from .chain.source import Called, Parameters, Source, as_whole, index_of_samples
 from .inverse import undo_geometry
 from .sample.batches import as_batch
-from .sample.entries import named_kinds
 from .sample.files import with_files_read
 from .sample.leaf import Leaf, Reading
+from .sample.names import named_kinds
 from .sample.split import Rebuild, split_sample
 
 _edits_of = operator.attrgetter("_edits")

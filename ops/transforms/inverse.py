@@ -9,13 +9,14 @@ import torch
 
 from .arguments import interpolation_mode, whole
 from .chain.compile import Compiled
+from .chain.draws import Draws
 from .chain.foreign import may_move
 from .chain.fuse import Pass, name_of
 from .chain.geometry import chain_geometry
 from .chain.nesting import Chain, Container, within
 from .chain.operators import Pixels, run_plan
 from .chain.plan import Plan
-from .chain.source import Draws, Parameters
+from .chain.source import Parameters
 from .sample.images import sizes_of
 from .sample.leaf import Leaf, tv_kind
 from .sample.split import split_sample

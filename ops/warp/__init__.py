@@ -3,14 +3,9 @@
 from .affine import warp_affine
 from .affine_matrix import get_affine_matrix, get_rotation_matrix2d
 from .augment import augment
+from .homography import homography_from_points
 from .letterboxes import letterbox, unletterbox_boxes
-from .matrix_algebra import (
-    compose_affine,
-    homography_from_points,
-    invert_affine,
-    transform_boxes,
-    transform_points,
-)
+from .matrix_algebra import compose_affine, invert_affine, transform_boxes, transform_points
 from .perspective import warp_perspective
 from .point_fits import affine_from_points, similarity_from_points
 from .remap import displacement_field, remap

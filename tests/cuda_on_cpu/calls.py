@@ -17,7 +17,7 @@ from torch import Tensor
 from transforms.pixels.amounts import AMOUNTS, KINDS, contrasts, more_of, pictures
 from visops._loader import LIBRARY
 from visops.convolution.filter2d import filter_separable
-from visops.transforms.chain.pixel_operators import PixelKind
+from visops.transforms.chain.pixel_kinds import PixelKind
 
 OPS = torch.ops.visops
 

@@ -15,10 +15,11 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 from visops.infer import Pipeline, Preprocess
-from visops.infer.batch import Frame
 from visops.infer.engine.job import Job
+from visops.infer.frames import Frame
 from visops.infer.images.decode import Decoder
-from visops.infer.store.manifest import Commit, Counts
+from visops.infer.store.manifest import Commit
+from visops.infer.store.merge import Counts
 
 COUNT = 42
 BATCH = 4

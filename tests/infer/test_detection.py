@@ -9,7 +9,7 @@ import torch
 from references.rle import counts_of
 from torchvision.models.detection.roi_heads import paste_masks_in_image
 from visops.infer import Detection, Preprocess, Segmentation, run_lengths
-from visops.infer.batch import Placement
+from visops.infer.frames import Placement
 from visops.infer.models.masks import columns_of_runs, masks_in_image
 
 SIZES = ((40, 60), (64, 32), (17, 90))

@@ -13,8 +13,9 @@ from PIL import Image
 from torch import Tensor
 from visops import infer
 from visops.infer import Detection, Model, Options, Preprocess, Regions
-from visops.infer.batch import Batch, Frame
+from visops.infer.batch import Batch
 from visops.infer.engine.work import Work
+from visops.infer.frames import Frame
 from visops.infer.models.forward import forward
 from visops.infer.store.plan import Entry, PlannedBatch
 

@@ -14,9 +14,9 @@ import torch
 import visops.infer.images.loading
 from torch.utils.data import DataLoader
 from visops.infer import Entry, Model, Options, Preprocess, StageError, list_images, run
-from visops.infer.batch import Frame
 from visops.infer.engine.job import Job
 from visops.infer.engine.work import Work
+from visops.infer.frames import Frame
 from visops.infer.images.decode import Decoder
 from visops.infer.images.loading import DIED, DecodedBatches, decode_apart
 from visops.infer.store.plan import PlannedBatch

@@ -19,8 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from visops import infer
 from visops.infer import Auto, Detection, Entry, Model, Preprocess
-from visops.infer.batch import Batch, Frame, Picture
+from visops.infer.batch import Batch, Picture
 from visops.infer.engine.writers import write_batch
+from visops.infer.frames import Frame
 from visops.infer.models.describe import describe
 from visops.infer.models.model import weights_digest
 from visops.infer.store import durable

@@ -28,7 +28,8 @@ from visops.infer import (
     Regions,
     Segmentation,
 )
-from visops.infer.batch import Batch, Frame, Picture
+from visops.infer.batch import Batch, Picture
+from visops.infer.frames import Frame
 from visops.infer.models.masks import label_map, run_lengths_of_all
 from visops.infer.store.plan import PlannedBatch
 from visops.infer.store.records import Schema, batch_records, json_line, plain, write_parquet

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from visops.infer import Counts, Summary
 from visops.infer.engine.stages import Chain, Stage, StageError
-from visops.infer.store.records import StageTimes
+from visops.infer.store.summary import StageTimes
 from visops.infer.view.report import Progress, advice, table
 from waiting import until
 

@@ -10,7 +10,7 @@ import torchvision
 from torch import Tensor, nn
 from torchvision.models import WeightsEnum, get_model, get_model_weights
 from visops.infer import Auto, Detection, Model, Options, Preprocess, load_model, load_models
-from visops.infer.batch import Frame
+from visops.infer.frames import Frame
 from visops.infer.images.preprocess import IMAGENET_MEAN, IMAGENET_STD
 from visops.infer.models.torchvision import Thresholds, build, preprocess_of
 

@@ -19,9 +19,10 @@ from ..engine.job import Draining, Job
 from ..engine.output_lock import PLAN
 from ..engine.pipeline import Pipeline, conclude, watch
 from ..images.listing import Images
-from ..store.manifest import committed_batches, merge_parts
+from ..store.manifest import committed_batches
+from ..store.merge import merge_parts
 from ..store.plan import Plan
-from ..store.records import Summary
+from ..store.summary import Summary
 from .rendezvous import Rank, Rendezvous, torchrun_rank
 
 T = TypeVar("T")

@@ -25,7 +25,7 @@ from ..engine.stages import StageError
 from ..images.listing import Images, find_inputs
 from ..store.manifest import Commit, Manifest
 from ..store.plan import PlannedBatch
-from ..store.records import StageTimes, Summary
+from ..store.summary import StageTimes, Summary
 from ..view.report import Progress
 from . import ray_ledger
 

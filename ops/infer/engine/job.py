@@ -21,18 +21,11 @@ from ..images.loading import DecodedBatches
 from ..models.model import Model
 from ..options import Options
 from ..store.durable import make_folders
-from ..store.manifest import (
-    Commit,
-    Counts,
-    Manifest,
-    carry_over,
-    committed_batches,
-    find_kept,
-    merge_parts,
-    require_formats,
-)
+from ..store.manifest import Commit, Manifest, committed_batches
+from ..store.merge import Counts, merge_parts, require_formats
 from ..store.plan import Plan, PlannedBatch, normalised
-from ..store.records import StageTimes
+from ..store.reuse import carry_over, find_kept
+from ..store.summary import StageTimes
 from .output_lock import PLAN, OutputsLock, check_folders, clean, settled_plan
 from .stages import Chain, Stage, StageError
 from .work import Work

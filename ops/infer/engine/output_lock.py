@@ -9,7 +9,7 @@ from ..options import LATER
 from ..store.durable import LockedFile, remove_leftovers
 from ..store.manifest import committed_batches
 from ..store.plan import Plan
-from ..store.records import StageTimes
+from ..store.summary import StageTimes
 
 PLAN = "plan.jsonl"
 LOCK = "lock"

@@ -12,9 +12,10 @@ from ..batch import Batch
 from ..images.listing import Images
 from ..models.model import Model, load_models
 from ..options import Options
-from ..store.manifest import QUARANTINE, Commit, Counts
+from ..store.manifest import Commit
+from ..store.merge import QUARANTINE, Counts
 from ..store.plan import PlannedBatch
-from ..store.records import Summary
+from ..store.summary import Summary
 from ..view.report import Progress
 from .job import MANIFEST, Draining, Job, Processed, Trace
 from .stages import Chain

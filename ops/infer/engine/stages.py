@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from ..store.records import StageTimes
+from ..store.summary import StageTimes
 
 T = TypeVar("T")
 

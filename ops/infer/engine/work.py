@@ -8,14 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..batch import Batch, Frame, Picture, Placement
+from ..batch import Batch, Picture
+from ..frames import Frame, Placement
 from ..images.decode import Decoder
 from ..images.preprocess import Preprocess
 from ..models.forward import Forwarded, forward
 from ..models.masks import label_map
 from ..models.model import Model
 from ..options import Options
-from ..store.manifest import kept_outputs
+from ..store.reuse import kept_outputs
 from ..view.drawing import picture_path
 
 

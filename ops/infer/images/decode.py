@@ -16,7 +16,8 @@ import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from ..batch import Batch, Frame, shortened
+from ..batch import Batch, shortened
+from ..frames import Frame
 from ..store.durable import named
 from ..store.plan import PlannedBatch
 from .preprocess import Preprocess

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ..batch import Batch, Frame
+from ..batch import Batch
+from ..frames import Frame
 from ..store.plan import PlannedBatch
 from .decode import Decoder, import_torchvision
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...warp.augment import augment
-from ..batch import Frame, Placement
+from ..frames import Frame, Placement
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)

@@ -11,7 +11,7 @@ from torch import Tensor
 from ...masks.runs import RLE
 from ...suppression.nms import batched_nms
 from ...suppression.soft_nms import batched_soft_nms
-from ..batch import Placement
+from ..frames import Placement
 from .masks import masks_in_image, run_lengths_of_all
 
 _METHODS = ("hard", "linear", "gaussian")

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..batch import Batch, Placement, shortened
+from ..batch import Batch, shortened
+from ..frames import Placement
 from .model import Model
 
 

@@ -12,7 +12,7 @@ from ...masks.rle import masks_to_rle, rle_to_masks
 from ...masks.runs import RLE
 from ...masks.select import merge_masks
 from ...warp.augment import augment
-from ..batch import Placement
+from ..frames import Placement
 
 _PIXELS_AT_ONCE = 1 << 24  # at the image's size; masks may be many and large
 _MOST_LABELS = 2**16 - 1  # of a PNG with one channel

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..batch import Placement
+from ..frames import Placement
 from ..images.preprocess import Preprocess, as_preprocess
 from . import torchvision
 from .describe import describe, with_names

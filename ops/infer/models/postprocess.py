@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...masks.runs import RLE
-from ..batch import Placement
+from ..frames import Placement
 from .detection import Detection
 from .masks import masks_at_once, masks_in_image, run_lengths_of_all
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...roi.crops import crop_rois, paste_rois
-from ..batch import Placement
+from ..frames import Placement
 from ..images.preprocess import IMAGENET_MEAN, IMAGENET_STD, three_numbers
 from .detection import Detection
 from .model import Model

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from ..store.records import StageTimes, Summary
+from ..store.summary import StageTimes, Summary
 
 LINE_EVERY = 30.0  # seconds between lines where there is no terminal
 

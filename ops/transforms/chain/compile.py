@@ -11,15 +11,16 @@ from torch import Tensor
 from ..._native import Chain as NativeChain
 from ..._native import FilePass, Passes, Pipeline, Step
 from ...jpeg.file import TurboDecoder, decoder
-from ..sample.entries import Outline, named_kinds, outline
 from ..sample.images import image_leaf
 from ..sample.leaf import AS_THEY_ARE, Leaf, as_output
+from ..sample.names import named_kinds
+from ..sample.outlines import Outline, outline
 from ..targets.options import CONVENTIONS, check_sanitize
 from .decode import Decoding, reach_of
 from .effects import Effects, step_of
 from .fuse import Pass, name_of
 from .nesting import Chain, Container
-from .pixel_operators import BY_VALUES
+from .pixel_kinds import BY_VALUES
 from .plan import Params, Plan
 from .source import Key, Parameters
 

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from ..._native import Step
-from ..._torch.unsupported_inputs import outside_graphs
+from ..._torch.outside_graphs import outside_graphs
 from .plan import Canvas, Plan
 
 _GIVEN = "_given"  # the arguments, once a transform has been made

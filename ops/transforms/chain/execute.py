@@ -25,15 +25,17 @@ from ..targets.mirrored import followers
 from ..targets.options import TargetOptions, check_options
 from .compile import DTYPE_NAMES, Compiled, compiled, stage_of
 from .decode import decode_for
+from .draws import Draws
 from .foreign import run_foreign
 from .fuse import Pass
 from .geometry import container_geometry, follow_all, plans_for
 from .nesting import Chain, Container, within
+from .operator_calls import reject_sizes, stack_images
 from .operators import Pixels, run_plan
 from .options import SWAPPED_OUTSIDE
-from .pixel_operators import reject_sizes, run_pixels, stack_images
+from .pixel_operators import run_pixels
 from .plan import Params, Plan
-from .source import Draws, Source
+from .source import Source
 
 Run = Callable[[list[Leaf], Source], tuple[list[Params], np.ndarray]]
 

@@ -16,8 +16,9 @@ from ..sample.polygons import points_of, with_points
 from ..targets.mirrored import PROBE, followers, is_mirrored, may_swap, swap_names
 from ..targets.options import TargetOptions
 from .nesting import Container
+from .operator_calls import Rectangles
 from .operators import Pixels
-from .pixel_operators import MORE_NUMBERS, PixelKind, Rectangles
+from .pixel_kinds import MORE_NUMBERS, PixelKind
 from .random import borrowed, whole_number
 
 # How an image is given to a transform.

@@ -10,12 +10,12 @@ from ..sample.leaf import Leaf
 from ..targets.move import move_targets
 from ..targets.options import Geometry, TargetOptions
 from .compile import compiled
+from .draws import Draws
 from .fuse import Pass
 from .nesting import Container
 from .operators import Pixels
 from .pixel_operators import dilate_masks
 from .plan import Params, Plan
-from .source import Draws
 
 
 def chain_geometry(

@@ -18,7 +18,7 @@ from ..sample.leaf import Leaf
 from .compile import DTYPE_NAMES, Compiled
 from .fuse import overshoots
 from .integers import INTEGERS, WHITES, computed_in, float_fill, from_float, to_float
-from .pixel_operators import run_all, run_each, windows_for
+from .operator_calls import run_all, run_each, windows_for
 from .plan import Plan
 
 _MEAN_SCALE = 2.0**32

@@ -21,7 +21,7 @@ from ..base import (
     real,
 )
 from ..chain.effects import Effects
-from ..chain.pixel_operators import PixelKind
+from ..chain.pixel_kinds import PixelKind
 
 __all__ = [
     "CLAHE",

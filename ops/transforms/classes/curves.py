@@ -14,7 +14,7 @@ from ..._native import Step
 from ..arguments import check_channels, flag, interval, number, whole
 from ..base import KEY, Keyed, OperationStep, RandomlyApplied, fixed
 from ..chain.effects import Effects
-from ..chain.pixel_operators import PixelKind
+from ..chain.pixel_kinds import PixelKind
 from ..chain.plan import Plan, full_scale
 from ..chain.random import Numbers
 

@@ -10,7 +10,7 @@ from ..base import KEY, OperationStep, RandomlyApplied, Range, fixed
 from ..chain.effects import Effects
 from ..chain.foreign import erase_with_noise
 from ..chain.integers import reject_out_of_range
-from ..chain.pixel_operators import PixelKind
+from ..chain.pixel_kinds import PixelKind
 from ..chain.plan import Plan
 
 __all__ = ["ChannelDropout", "CoarseDropout", "GridDropout", "RandomErasing"]

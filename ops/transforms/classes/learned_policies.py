@@ -26,8 +26,9 @@ from ..chain.effects import Effects
 from ..chain.execute import run_native
 from ..chain.fuse import Pass
 from ..chain.integers import computed_in
+from ..chain.operator_calls import per_image
 from ..chain.operators import Pixels
-from ..chain.pixel_operators import per_image, run_pixels
+from ..chain.pixel_operators import run_pixels
 from ..chain.plan import Canvas, Plan, evenly
 from ..chain.random import HALF, log_gamma
 from ..sample.images import sizes_of

@@ -15,7 +15,8 @@ from ...warp.augment_arguments import AugmentOptions
 from ...warp.remap import remap_batch
 from ..arguments import fail, interval, one_of, symmetric, up_to, whole_range
 from ..base import KEY, MOST_SQUARE_TAPS, Keyed, OperationStep, fixed, odd_sides, real
-from ..chain.pixel_operators import PixelKind, run_all
+from ..chain.operator_calls import run_all
+from ..chain.pixel_kinds import PixelKind
 from ..chain.random import Numbers
 
 __all__ = ["AdvancedBlur", "ChromaticAberration", "Defocus", "RingingOvershoot", "ZoomBlur"]

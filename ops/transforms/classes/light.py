@@ -19,7 +19,7 @@ from ..arguments import (
     whole_range,
 )
 from ..base import KEY, Keyed, OperationStep, fixed, real
-from ..chain.pixel_operators import PixelKind
+from ..chain.pixel_kinds import PixelKind
 from ..chain.plan import Plan
 from ..chain.random import Numbers
 

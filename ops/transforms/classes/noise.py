@@ -14,7 +14,7 @@ import torch
 from ..arguments import check_channels, fail, flag, interval, is_sequence, number, symmetric, whole
 from ..base import KEY, OperationStep, fixed, limits, real
 from ..chain.integers import WHITES
-from ..chain.pixel_operators import PixelKind
+from ..chain.pixel_kinds import PixelKind
 from ..chain.plan import Plan
 
 __all__ = ["JPEG", "GaussianNoise", "HueSaturationValue", "RandomHSV", "SaltAndPepper", "ShotNoise"]

@@ -6,11 +6,12 @@ from typing import Any
 from torch import Generator, Tensor, nn
 
 from ..._native import call_key
-from ..._torch.unsupported_inputs import outside_graphs
+from ..._torch.outside_graphs import outside_graphs
 from ..arguments import fail, is_sequence
-from ..chain.decode import decode_ahead
+from ..chain.decode_ahead import decode_ahead
+from ..chain.draws import recorded
 from ..chain.nesting import outer_options
-from ..chain.source import Parameters, index_of_samples, recorded
+from ..chain.source import Parameters, index_of_samples
 from ..compose import Compose
 from ..sample.batches import Split, as_batch
 

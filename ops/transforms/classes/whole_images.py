@@ -13,7 +13,7 @@ from ..arguments import fail, one_of, size_pair, whole, whole_range
 from ..base import Keyed, OperationStep, Transform, fixed
 from ..chain.effects import Effects
 from ..chain.operators import Pixels
-from ..chain.pixel_operators import PixelKind
+from ..chain.pixel_kinds import PixelKind
 from ..chain.plan import Plan, evenly
 from ..chain.random import Numbers
 from ..sample.leaf import Leaf

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..chain.operator_calls import reject_sizes
 from ..chain.options import OutputTypes
-from ..chain.pixel_operators import reject_sizes
 from ..chain.random import drawing_apart
 from ..sample.batches import Split, batch_leaves, split_samples
 from ..sample.files import Encoded

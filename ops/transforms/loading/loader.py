@@ -26,22 +26,13 @@ from .checks import (
     process_group,
     usable_cpus,
 )
-from .epochs import (
-    Begun,
-    Epochs,
-    EpochSampler,
-    Iteration,
-    Order,
-    OwnOrder,
-    Progress,
-    SampledOrder,
-    begun,
-    stats_of,
-)
+from .epochs import Epochs, EpochSampler, Order, OwnOrder, Progress, SampledOrder, begun
+from .iteration import Begun, Iteration, stats_of
 from .on_device import OnDevice
 from .samples import Samples, draws_apart
+from .several import CollatingViews, SampleViews
 from .statistics import LoaderStats
-from .stream import CollatingViews, SampleViews, Stream, StreamOrder
+from .stream import Stream, StreamOrder
 from .threads import Work
 
 _HOLDS = "holds it, but for pixels"

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ..._native import FilePass, Pipeline
 from ..chain.compile import file_pass, first_file_pass
-from ..chain.decode import Decoded, decode_ahead
+from ..chain.decode_ahead import Decoded, decode_ahead
 from ..chain.execute import follow_image, run_passes
 from ..chain.foreign import draws_alone
 from ..chain.nesting import Container
@@ -32,10 +32,10 @@ from ..chain.random import drawing_apart, other_states
 from ..chain.source import Source, as_whole, place_of, position_of
 from ..compose import Compose
 from ..sample.coco import is_about_annotations
-from ..sample.entries import MOVING, PLAIN_ATOMS, named_kinds
 from ..sample.files import DamagedFileError, Encoded, File, find_file, with_content
 from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
+from ..sample.names import MOVING, PLAIN_ATOMS, named_kinds
 from ..sample.split import Rebuild, split_sample
 from ..targets.mirrored import followers
 from .batch import Batch, Item

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from ..._torch.options import SampleBoxFormat
-from ..._torch.unsupported_inputs import outside_graphs
+from ..._torch.outside_graphs import outside_graphs
 from ..arguments import number
+from ..chain.draws import check_params
 from ..chain.nesting import OfBatches
 from ..chain.operators import Pixels
 from ..chain.options import given_options
 from ..chain.random import CallCounter, seed_for, uniforms
-from ..chain.source import Parameters, Source, as_whole, check_params, index_of_samples
+from ..chain.source import Parameters, Source, as_whole, index_of_samples
 from ..sample.batches import as_batch
 from ..sample.images import image_sizes
 from ..sample.leaf import Leaf, Reading

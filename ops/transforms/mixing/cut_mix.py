@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from ..._torch.options import Convention, KeptBoxes, SampleBoxFormat
+from ..chain.operator_calls import Rectangles
 from ..chain.operators import Pixels
-from ..chain.pixel_operators import Rectangles
 from ..chain.random import DRAWS
 from ..sample.leaf import Leaf
 from ..targets.finish import finish_targets

@@ -10,8 +10,8 @@ from torch import Tensor
 from ..._torch.options import SampleBoxFormat
 from ..arguments import fail, number, whole
 from ..chain.integers import computed_in, rounded
+from ..chain.operator_calls import per_image
 from ..chain.operators import reject_dtype
-from ..chain.pixel_operators import per_image
 from ..chain.random import DRAWS, beta
 from ..sample.leaf import Leaf
 from .base import Mixing, Params, mixed_samples, pictures

@@ -14,7 +14,8 @@ from ...warp.augment import augment
 from ..chain.integers import WHITES, choose, from_float, to_float
 from ..chain.plan import Canvas, Plan
 from ..sample.entries import count_of, rebuilt
-from ..sample.leaf import TARGETS, WHAT_BELONGS, Leaf, unclear_beside
+from ..sample.leaf import TARGETS, Leaf
+from ..sample.per_box import WHAT_BELONGS, unclear_beside
 from ..targets.masks import move_mask
 from ..targets.options import Geometry
 from ..targets.polygons import joined_outlines

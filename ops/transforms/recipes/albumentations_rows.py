@@ -26,7 +26,7 @@ from ..classes import (
     types,
     windows,
 )
-from .convert import Job
+from .job import Job
 
 # cv2's interpolations by number; area is what antialias does.
 _AREA = 3

@@ -27,7 +27,7 @@ from ..classes import (
     windows,
 )
 from .albumentations_rows import BORDERS, CV2, ROWS, at_times, fill_of
-from .convert import Job, other_hue, public_classes
+from .job import Job, other_hue, public_classes
 
 
 def from_albumentations(given: Any, name: str, job: Job) -> list[Any]:

@@ -21,19 +21,11 @@ from .coco import (
     are_annotations,
     are_lists_of_annotations,
 )
-from .entries import (
-    ATOMS,
-    PLAIN_ATOMS,
-    UNMOVABLE,
-    is_sequence,
-    movable_part,
-    must_be_named,
-    named_kinds,
-    rank_of,
-)
+from .entries import is_sequence, rank_of
 from .files import Encoded, EncodedOptions, encoded_leaf, is_encoded, looks_like_file
 from .images import PIL_MASKS, image_leaf, may_be_image, restored_image
 from .leaf import AS_THEY_ARE, Leaf, Reading, is_pil, tv_kind
+from .names import ATOMS, PLAIN_ATOMS, UNMOVABLE, movable_part, must_be_named, named_kinds
 from .target_leaves import prepare_targets, restored_target, visibility_of
 
 _EXPECTED: dict[str | None, str] = {

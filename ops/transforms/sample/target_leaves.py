@@ -15,17 +15,8 @@ from ... import _native
 from ..._torch.unsupported_inputs import require_plain
 from .coco import ObjectMasks
 from .images import pil_mask, sizes_of
-from .leaf import (
-    BOX_FORMATS,
-    Leaf,
-    is_pil,
-    match_to_boxes,
-    plain_array,
-    pure,
-    shared_tensor,
-    tv_kind,
-    tv_wrap,
-)
+from .leaf import BOX_FORMATS, Leaf, is_pil, pure, shared_tensor, tv_kind, tv_wrap
+from .per_box import match_to_boxes, plain_array
 from .polygons import prepare_polygons, restored_polygons
 
 _LEAST_SIDE = 8  # of images in which a box below one pixel is more likely one of shares

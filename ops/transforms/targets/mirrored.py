@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..sample.entries import LIKE_LABELS, is_sequence, rank_of, rebuilt, regrouped, ungrouped
+from ..sample.entries import is_sequence, rank_of, rebuilt, regrouped, ungrouped
 from ..sample.leaf import TARGETS, Leaf
+from ..sample.names import LIKE_LABELS
 from .options import Geometry, TargetOptions, holds
 from .rows import with_unit_w
 

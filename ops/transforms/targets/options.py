@@ -11,7 +11,8 @@ from torch import Tensor
 
 from ..._torch.options import check_word
 from ..arguments import MASK_FILL
-from ..sample.leaf import BOX_FORMATS, WHAT_BELONGS, Leaf, unclear_beside
+from ..sample.leaf import BOX_FORMATS, Leaf
+from ..sample.per_box import WHAT_BELONGS, unclear_beside
 
 POLICIES = ("keep", "clamp", "sanitize")
 # Shifts that lead to the half-pixel convention.

@@ -26,7 +26,8 @@ from visops.infer.cluster.distributed import (
 )
 from visops.infer.cluster.rendezvous import Rank, Rendezvous, torchrun_rank
 from visops.infer.engine.job import Draining, Job
-from visops.infer.store.manifest import Commit, Counts, merge_parts, read_manifest
+from visops.infer.store.manifest import Commit, read_manifest
+from visops.infer.store.merge import Counts, merge_parts
 from waiting import LIMIT
 
 from infer.cluster.ranks import on_three_ranks

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 from visops.infer import Model, Raw, StageError, Summary
-from visops.infer.batch import Batch, Frame
+from visops.infer.batch import Batch
 from visops.infer.cluster.ray_ledger import ALONE, GO, LOST, STOP, Ledger
+from visops.infer.frames import Frame
 from visops.infer.images.decode import Decoder
 from visops.infer.images.loading import DIED
 from visops.infer.store.manifest import Commit, Manifest

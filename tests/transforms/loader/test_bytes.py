@@ -119,7 +119,7 @@ def test_views_of_decoded_samples_take_one_call_each(monkeypatch: pytest.MonkeyP
         for own in views.chains
         for first in range(0, COUNT, BATCH)
     ]
-    monkeypatch.setattr("visops.transforms.loading.stream.run_passes", None)
+    monkeypatch.setattr("visops.transforms.loading.several.run_passes", None)
     batches = list(transforms.Loader(samples, views, BATCH, threads=3))
     number = len(batches)
     for position, (images, labels) in enumerate(batches):

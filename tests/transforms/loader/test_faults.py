@@ -237,11 +237,11 @@ def test_an_iteration_may_be_closed_before_it_begins() -> None:
 
 def test_threads_that_are_gone_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a process that was forked by other means than os.fork."""
-    from visops.transforms.loading import epochs, threads
+    from visops.transforms.loading import iteration, threads
 
     monkeypatch.setattr(threads, "_CHECK", 0.01)
     monkeypatch.setattr(threads, "_END", 0.01)  # they say nothing when they end
-    monkeypatch.setattr(epochs, "work", lambda *_: None)
+    monkeypatch.setattr(iteration, "work", lambda *_: None)
     with pytest.raises(RuntimeError, match="its threads have ended before the epoch has"):
         list(make(FILES))
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torchvision.transforms import v2
 from visops import transforms
 from visops.jpeg.file import JpegFile
-from visops.transforms.chain.decode import Decoded
+from visops.transforms.chain.decode_ahead import Decoded
 from visops.transforms.loading import batch as batches
 from visops.transforms.sample.files import DamagedFileError
 

@@ -74,7 +74,7 @@ def test_a_photo_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (first.int() - T.Compose(small)(file).int()).abs().max() > 1
         other = T.Compose([T.DecodeJpeg(), T.CenterCrop(30)])(file)
         assert torch.equal(second, other)
-    from visops.transforms.chain import decode as ahead
+    from visops.transforms.chain import decode_ahead as ahead
 
     calls: list[Any] = []
     plain = ahead.decoded_part  # type: ignore[attr-defined]

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from visops.pixels.grey_means import add_grey_means
-from visops.transforms.chain.pixel_operators import MORE_NUMBERS, PixelKind
+from visops.transforms.chain.pixel_kinds import MORE_NUMBERS, PixelKind
 
 AMOUNTS = {
     PixelKind.BRIGHTNESS: (0.0, 0.4, 1.7),

@@ -12,7 +12,7 @@ from references.dropouts import fill_channels, fill_grid, fill_holes
 from torch import Tensor
 from visops import _native
 from visops.pixels.adjust import adjust_pixels
-from visops.transforms.chain.pixel_operators import PixelKind
+from visops.transforms.chain.pixel_kinds import PixelKind
 
 from transforms.chains import photo
 from transforms.pixels.amounts import filled, picture

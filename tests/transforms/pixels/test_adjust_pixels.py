@@ -13,7 +13,8 @@ from torchvision.transforms.v2 import functional as F
 from visops import _native
 from visops import transforms as T
 from visops.pixels.adjust import adjust_pixels
-from visops.transforms.chain.pixel_operators import PixelKind, _one_each
+from visops.transforms.chain.pixel_kinds import PixelKind
+from visops.transforms.chain.pixel_operators import _one_each
 
 from transforms.chains import photo
 from transforms.pixels.amounts import AMOUNTS, filled, more_of

@@ -15,7 +15,7 @@ from torchvision.transforms.v2 import functional as F
 from visops import transforms as T
 from visops.pixels.adjust import adjust_pixels
 from visops.pixels.grey_means import add_grey_means
-from visops.transforms.chain.pixel_operators import PixelKind
+from visops.transforms.chain.pixel_kinds import PixelKind
 
 from transforms.chains import photo
 
