@@ -33,9 +33,9 @@ __version__ = _version
 _ON_FIRST_USE = {
     "DeformConv2d": "deformable.conv2d_module",
     "MultiScaleRoIAlign": "roi.multiscale_module",
-    "PSRoIAlign": "roi.pooling_modules",
+    "PSRoIAlign": "roi.modules",
     "RoIAlign": "roi.modules",
-    "RoIPool": "roi.pooling_modules",
+    "RoIPool": "roi.modules",
 }
 
 if _typing.TYPE_CHECKING:

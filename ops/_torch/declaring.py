@@ -87,7 +87,7 @@ def operator(
     autocast : callable, optional
         Returns the arguments as the operator takes them within ``torch.autocast``.
     flops : callable, optional
-        The formula of ``torch.utils.flop_counter``; `flops.py` has those of convolutions.
+        The formula of ``torch.utils.flop_counter``; `fakes.py` has those of convolutions.
     onnx : str or Refused
         The module of `visops.onnx` with a function of the operator's name, which writes it; or why
         there is none.

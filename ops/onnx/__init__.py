@@ -4,6 +4,6 @@
 table is made.
 """
 
-from .graph import translation_table
+from .table import translation_table
 
 __all__ = ["translation_table"]
