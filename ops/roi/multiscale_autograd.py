@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from .._torch.declaring import operator
-from .._torch.fakes import contiguous_like
-from .._torch.shapes import empty_maps, prefers_channels_last
+from .._torch.fakes import contiguous_like, empty_maps, prefers_channels_last
 from .._torch.unsupported_inputs import unsupported
 from .align_autograd import (
     backward_boxes,
