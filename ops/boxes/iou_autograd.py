@@ -2,7 +2,7 @@
 
 The backward operators return the gradient of the first set of boxes. The second set's is the same
 with the roles swapped. Second derivatives differentiate the formula,
-written with torch's operators: iou_formulas.py.
+written with torch's operators, below.
 """
 
 import functools

@@ -1,7 +1,7 @@
 """Multi-scale deformable attention: the public function.
 
 The schema is in csrc/library.cpp, checks of arguments in csrc/torch/deformable/attention.cpp and
-csrc/core/deformable/attention.cpp, fake kernels, gradients and vmap in attention_autograd.py.
+csrc/core/deformable/attention.cpp.
 """
 
 import itertools

@@ -1,7 +1,7 @@
 """Samples at points, and points where a prediction is uncertain: the public functions.
 
 The schema is in csrc/library.cpp, checks of arguments in csrc/torch/deformable/points.cpp and
-csrc/core/deformable/points.cpp, fake kernels, gradients and vmap in points_autograd.py.
+csrc/core/deformable/points.cpp.
 """
 
 from collections.abc import Sequence

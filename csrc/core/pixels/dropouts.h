@@ -1,5 +1,4 @@
-// Channels and rectangles that are filled, as operations of chains. NOTE [ Dropouts ]
-// (dropout_values.h).
+// Channels and rectangles that are filled, as operations of chains.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 //
 // NOTE [ Resized rows in integers ]
 // The two steps of NOTE [ Resized rows ] (cpu/warp/augment_resize.h), by the arithmetic of
-// NOTE [ Integer filter ] (core/warp/augment_integers.h): columns of an output row in vectors along
+// NOTE [ Integer filter ] (core/warp/augment_pixel.h): columns of an output row in vectors along
 // the row, two tap rows at a time; then each pixel's taps, eight words at a time in every channel.
 // Interleaved channels are separated in between, where they can't be summed side by side.
 #pragma once

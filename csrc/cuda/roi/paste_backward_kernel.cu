@@ -1,7 +1,7 @@
 // NOTE [ Gradients of pasting on CUDA ]
 // A block has 32 x 8 pixels of a patch and four of its channels, or of its alpha. It lists the
 // boxes that share with its own some of the image's pixels that the tile was sampled for. Each of
-// these pixels has a share in the gradient, its patch_share() (core/roi/paste_pixel.h), computed
+// these pixels has a share in the gradient, its patch_share() (core/roi/paste.h), computed
 // once for the tile; then each thread adds up those that its element was sampled for (NOTE
 // [ Transposed samples on CUDA ]). If more boxes overlap than the list holds, shares go through all
 // boxes of the image.

@@ -69,7 +69,7 @@ class Leaf:
     outlines: tuple[tuple[Any, list[np.ndarray]], ...] = ()
     partner: "Leaf | None" = None  # of key points: the leaf that holds their visibility
     source: "Leaf | None" = None  # the leaf of the batch that this sample is from
-    form: str = ""  # what it comes out as: outputs.py
+    form: str = ""  # what it comes out as: as_output()
 
     def samples(self) -> list[Any]:
         """Return the values, one per sample."""
