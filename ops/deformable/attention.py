@@ -1,4 +1,4 @@
-"""Multi-scale deformable attention: the public function.
+"""Multi-scale deformable attention: the public function, fake kernels, gradients and vmap.
 
 The schema is in csrc/library.cpp, checks of arguments in csrc/torch/deformable/attention.cpp and
 csrc/core/deformable/attention.cpp.

@@ -1,4 +1,4 @@
-"""Samples at points, and points where a prediction is uncertain: the public functions.
+"""Samples at points, and uncertain points: public functions, fake kernels, gradients and vmap.
 
 The schema is in csrc/library.cpp, checks of arguments in csrc/torch/deformable/points.cpp and
 csrc/core/deformable/points.cpp.
