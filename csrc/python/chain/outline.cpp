@@ -22,7 +22,7 @@ struct Types {
   std::set<PyTypeObject*> plain;  // types without parts
 
   Types() {
-    const py::module_ names = py::module_::import("visops.transforms.sample.entries");
+    const py::module_ names = py::module_::import("visops.transforms.sample.names");
     const py::module_ leaf = py::module_::import("visops.transforms.sample.leaf");
     atoms = names.attr("ATOMS");
     tv_kind = leaf.attr("tv_kind");

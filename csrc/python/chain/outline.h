@@ -1,5 +1,5 @@
 // What the samples of a data set have in common: the same keys, and the same types and ranks under
-// them. Python splits the first sample of each structure (ops/transforms/sample/entries.py); what
+// them. Python splits the first sample of each structure (ops/transforms/sample/outlines.py); what
 // that says of its entries holds for all others, as long as nothing else decides it. Where it looks
 // into a value (a list of dicts, an object with attributes), a sample has no outline.
 #pragma once
