@@ -1,4 +1,4 @@
-// Divisors that are known when a kernel is launched.
+// Divisors that are computed once, for many threads.
 //
 // A GPU has no instruction for integer division: 32-bit ones take some 20 instructions, 64-bit ones
 // some 100. The quotient by a constant takes three: Granlund and Montgomery, Division by Invariant
@@ -36,7 +36,7 @@ struct Divisor<int32_t> {
 
 // `value` is not negative, and below 2^31 for 32-bit indices. Nothing may be divided by 0.
 template <class Index>
-inline Divisor<Index> divisor_of(int64_t value) {
+VISOPS_FN Divisor<Index> divisor_of(int64_t value) {
   Divisor<Index> divisor = {};
   divisor.value = static_cast<Index>(value);
   if constexpr (sizeof(Index) == sizeof(int32_t)) {

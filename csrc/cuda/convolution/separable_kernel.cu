@@ -47,9 +47,10 @@ struct FilterTiles {
 };
 
 // Rows that so many of a tile need: those of whole threads, and of whole warps.
-VISOPS_FN int rows_read(int own, int64_t column_taps) {
-  const int64_t needed = parts_of(own, kDown) * kDown + quads_beyond(column_taps) * kQuad;
-  return static_cast<int>(parts_of(needed, kWarpRows) * kWarpRows);
+VISOPS_FN int rows_read(unsigned own, unsigned column_taps) {
+  const auto round_up = [](unsigned count, unsigned to) { return (count + to - 1) / to * to; };
+  const unsigned beyond = (column_taps + kQuad - 2) / kQuad * kQuad;
+  return static_cast<int>(round_up(round_up(own, kDown) + beyond, kWarpRows));
 }
 
 struct FilterWeights {
@@ -121,7 +122,7 @@ __device__ void copy_tile(const FilterTiles& tiles, const T* from, int32_t y, in
 template <int count, int width, class Value>
 __device__ void add_pairs(const float* weights, int taps, const Value& value,
                           Several<float, width> (&sums)[count]) {
-  const int middle = taps / 2;
+  const int middle = taps >> 1;
   for (int i = 0; i < count; ++i) {
     const auto own = value(i, middle);
     for (int j = 0; j < width; ++j) sums[i].value[j] = weights[middle] * own.value[j];
@@ -133,6 +134,24 @@ __device__ void add_pairs(const float* weights, int taps, const Value& value,
       for (int j = 0; j < width; ++j) {
         sums[i].value[j] += weight * (before.value[j] + after.value[j]);
       }
+    }
+  }
+}
+
+// A sum that begins with -0 instead of 0 differs only in being -0 itself where all its products
+// are: compilers see that adding the first of them changes nothing. Of sums of such sums it is
+// enough to add 0 to the last, and integers have no sign to their 0.
+template <int count, int width>
+__device__ void begin_sums(Several<float, width> (&sums)[count]) {
+  for (auto& sum : sums) {
+    for (auto& value : sum.value) value = -0.0f;
+  }
+}
+template <class T, int count, int width>
+__device__ void end_sums(Several<float, width> (&sums)[count]) {
+  if constexpr (!std::is_integral_v<T>) {
+    for (auto& sum : sums) {
+      for (auto& value : sum.value) value += 0.0f;
     }
   }
 }
@@ -155,7 +174,8 @@ __device__ inline void filter_rows(float* values, int stride, int rows, const fl
     const auto load = [&](int at) {
       return quads_at<kBeside>(static_cast<const float*>(own + at), kApart * stride);
     };
-    Several<float, kBeside> sums[kAlong] = {};
+    Several<float, kBeside> sums[kAlong];
+    begin_sums(sums);
     add_window(weights, taps, load, sums);
     __syncwarp();  // all lanes have read the rows
 #pragma unroll
@@ -195,7 +215,7 @@ __device__ void filter_columns(const FilterTiles& tiles, const float* values, co
   const int32_t end = y + kTileHeight < tiles.height ? y + kTileHeight : tiles.height;
 #pragma unroll 1
   for (; row < end; row += kRound, from += kRound * stride) {
-    Quad<float> sums[kDown] = {};
+    Quad<float> sums[kDown];
     if (pairs) {
       const auto value = [&](int i, int k) { return quad_at(from + (i + k) * stride); };
       add_pairs(weights, taps, value, sums);
@@ -205,15 +225,17 @@ __device__ void filter_columns(const FilterTiles& tiles, const float* values, co
         for (int i = 0; i < kQuad; ++i) quads.value[i] = quad_at(from + (at + i) * stride);
         return quads;
       };
+      begin_sums(sums);
       add_window(weights, taps, load, sums);
+      end_sums<T>(sums);
     }
-    int64_t at = int64_t{row} * tiles.width + column;
+    T* out = to + int64_t{row} * tiles.width + column;
 #pragma unroll
-    for (int i = 0; i < kDown; ++i, at += tiles.width) {
+    for (int i = 0; i < kDown; ++i, out += tiles.width) {
       if (row + i >= end) break;
       Quad<T> results;
       for (int j = 0; j < kQuad; ++j) store_element(&results.value[j], sums[i].value[j]);
-      store_quad(results, left, tiles.aligned, at, to);
+      store_quad(results, left, tiles.aligned, 0, out);
     }
   }
 }
@@ -249,7 +271,7 @@ __global__ void __launch_bounds__(kThreads)
       }
       const int32_t below = tiles.height - y;
       const int rows = rows_read(below < kTileHeight ? below : kTileHeight, column_taps);
-      load_tile(from, y - column_taps / 2, x - row_taps / 2, tiles, rows, values);
+      load_tile(from, y - (column_taps >> 1), x - (row_taps >> 1), tiles, rows, values);
       __syncthreads();
       if (p.pairs) {
         filter_rows_in_pairs(values, stride, rows, row, row_taps);

@@ -1,12 +1,13 @@
 // Sums along a line of shared memory, several neighbours of it at a time.
 //
 // NOTE [ Windows ]
-// A thread has sums of neighbouring elements, which share most of what they read. It takes eight
-// taps at a time, and has all that these meet in registers, a window: of eight float32, six loads
-// of 16 bytes for 64 products. A window that moved on would save two of them, and cost more to move
-// from register to register. An element may be several numbers, of lines beside each other, for
-// which the weights are the same. Every sum still takes its taps in ascending order, each product
-// rounded before it is added.
+// A thread has sums of neighbouring elements, which share most of what they read. It takes several
+// taps at a time, and has all that these meet in registers, a window: with eight taps of eight
+// float32, six loads of 16 bytes for 64 products. A window that moved on would save two of them,
+// and cost more to move from register to register. The first eight taps, or four, stand by
+// themselves, so that compilers see what sums begin with. An element may be several numbers, of
+// lines beside each other, for which the weights are the same. Every sum still takes its taps in
+// ascending order, each product rounded before it is added.
 //
 // Shared memory serves eight lanes at once that read 16 bytes each, in as many banks. Threads are
 // 32 bytes apart or more, so four of these lanes have another line, and lines are an odd number of
@@ -67,13 +68,16 @@ __device__ VISOPS_ALWAYS_INLINE void add_window(const Weight* weights, int taps,
                                                 Value (&sums)[count]) {
   constexpr int kMost = 2 * kQuad;
   int k = 0;
-  if (taps & kQuad) {
+  if (taps >= kMost) {
+    add_taps<kMost>(weights, k, load, sums);
+    k = kMost;
+  } else if (taps >= kQuad) {
     add_taps<kQuad>(weights, k, load, sums);
     k = kQuad;
   }
 #pragma unroll 1
-  for (; k + kMost <= taps; k += kMost) add_taps<kMost>(weights, k, load, sums);
-  switch (taps % kQuad) {
+  for (; k + kQuad <= taps; k += kQuad) add_taps<kQuad>(weights, k, load, sums);
+  switch (taps & (kQuad - 1)) {
     case 1: return add_taps<1>(weights, k, load, sums);
     case 2: return add_taps<2>(weights, k, load, sums);
     case 3: return add_taps<3>(weights, k, load, sums);

@@ -109,7 +109,10 @@ __global__ void __launch_bounds__(kGatherThreads, 8)
       memset(&s, 0, sizeof(s));  // what lies between its numbers is copied, too
       s.map = affine_map(b.forward, sample);
       s.inverse = inverse_map(b.forward, s.map);
-      if (band == 0) places.samples[sample] = s;
+      if (band == 0) {
+        if (s.inverse.usable) s.inverse.bounds.part = part_bounds(b.forward, s.inverse);
+        places.samples[sample] = s;
+      }
     }
     __syncthreads();
     const int64_t y0 = band * kBandRows, count = band_rows(plan, band) * plan.segments;
@@ -189,36 +192,37 @@ __device__ void gather_tile(const AffineBackwardImageParams& b, const InverseTil
   });
 }
 
-// Copies what the candidates of a part have to shared memory, by all threads of the block: a warp
-// has rows.
+// Copies what the candidates of a part have to shared memory: a thread has one of the columns, and
+// as many rows at once as there are threads for.
 template <int kChannels, class T>
 __device__ void stage_candidates(const AffineBackwardImageParams& b, const InverseTile<float>& tile,
                                  const CandidateBox& box, int64_t sample, int64_t channel,
                                  Stage* stage) {
+  const Divisor<int32_t> width = tile.part_width();
+  const auto thread = static_cast<int32_t>(threadIdx.x);
+  const int32_t row = width.divide(thread), rows = width.divide(kGatherThreads);
+  const int32_t column = thread - row * width.value;
+  if (column >= box.width || row >= at_most(rows, box.height)) return;
   const Strides& from = b.forward.output_stride;
   const auto row_stride = static_cast<int32_t>(from.row);
   const auto column_stride = static_cast<int32_t>(from.column);
-  const T* const incoming =
-      static_cast<const T*>(b.forward.output) + sample * from.batch + channel * from.channel;
-  const int lane = static_cast<int>(threadIdx.x) % kRun;
-  const int warp = static_cast<int>(threadIdx.x) / kRun;
-  for (int x = lane; x < box.width; x += kRun) {
-    const T* at = incoming + (box.y + warp) * row_stride + (box.x + x) * column_stride;
-    int i = warp * box.pitch() + x;
-    const auto put = [&](int32_t, StagedTap tap) {
-      float gradient[kChannels];
-      for (int c = 0; c < kChannels; ++c) {
-        const T element = load_readonly(at + c * from.channel);
-        gradient[c] = load_element(&element);
-      }
-      tap.gradient = gradient[0];
-      stage->tap[i] = tap;
-      for (int c = 1; c < kChannels; ++c) stage->other[i][c - 1] = gradient[c];
-      at += kGatherWarps * row_stride;
-      i += kGatherWarps * box.pitch();
-    };
-    tile.each_tap_of_column(box.x + x, box.y + warp, box.y + box.height, kGatherWarps, put);
-  }
+  const T* at = static_cast<const T*>(b.forward.output) + sample * from.batch +
+                channel * from.channel + (box.y + row) * row_stride +
+                (box.x + column) * column_stride;
+  int i = row * box.pitch + column;
+  const auto put = [&](StagedTap tap) {
+    float gradient[kChannels];
+    for (int c = 0; c < kChannels; ++c) {
+      const T element = load_readonly(at + c * from.channel);
+      gradient[c] = load_element(&element);
+    }
+    tap.gradient = gradient[0];
+    stage->tap[i] = tap;
+    for (int c = 1; c < kChannels; ++c) stage->other[i][c - 1] = gradient[c];
+    at += rows * from.row;
+    i += rows * box.pitch;
+  };
+  tile.each_tap_of_column(box.x + column, box.y + row, box.y + box.height, rows, put);
 }
 
 // The gradient of the part of a tile that begins `left` columns from its corner. Called by all
@@ -233,29 +237,26 @@ __device__ void gather_part(const AffineBackwardImageParams& b, const InverseTil
   stage_candidates<kChannels, T>(b, tile, box, sample, channel, stage);
   __syncthreads();  // it is there
   const PatchPixel first = patch_pixel(kPatchesAcross);
-  const int dx = left + first.x, x = tile.corner.x + dx;
-  for (int dy = first.y; dy < kGatherHeight; dy += first.step) {
-    const int32_t y = tile.corner.y + dy;
-    if (x >= p.width || y >= p.height) return;
+  const int dx = left + first.x;
+  const int32_t x = tile.corner.x + dx, y = tile.corner.y + first.y;
+  if (x >= p.width) return;
+  uint32_t own = packed(dx, first.y);
+  OutputPlace at = tile.place_of(dx, first.y);
+  float* out = static_cast<float*>(b.grad_image) + sample * to.batch + channel * to.channel +
+               y * to.row + x * to.column;
+  const int rows = at_most(p.height - tile.corner.y, kGatherHeight);
+  for (int dy = first.y; dy < rows; dy += first.step) {
     float sum[kChannels] = {};
-    tile.each_staged(box, stage->tap, dx, dy, [&](int i, float gradient, float weight) {
+    tile.each_staged(box, stage->tap, own, at, [&](int i, float gradient, float weight) {
       sum[0] += weight * gradient;
       for (int c = 1; c < kChannels; ++c) sum[c] += weight * stage->other[i][c - 1];
     });
-    float* const out = static_cast<float*>(b.grad_image) + sample * to.batch +
-                       channel * to.channel + y * to.row + x * to.column;
     for (int c = 0; c < kChannels; ++c) out[c * to.channel] = sum[c];
+    own += packed(0, first.step);
+    at.x += first.step * tile.row_step().x;
+    at.y += first.step * tile.row_step().y;
+    out += first.step * to.row;
   }
-}
-
-// Whether the candidates of every part fit.
-__device__ inline bool can_stage(const InverseTile<float>& tile) {
-  bool fits = true;
-  for (int part = 0; part < kParts; ++part) {
-    const CandidateBox box = tile.candidates(part * kPartSide);
-    fits = fits && (box.width <= 0 || int64_t{box.pitch()} * box.height <= kStagedTaps);
-  }
-  return fits;
 }
 
 template <Interpolation mode, class T, class Acc>
@@ -272,7 +273,7 @@ __global__ void __launch_bounds__(kGatherThreads, sizeof(Acc) == 8 ? 6 : 8)
   if (s.map.integral) return gather_tile<Interpolation::kNearest, T>(b, tile, sample);
   if constexpr (mode == Interpolation::kBilinear && sizeof(Acc) == sizeof(float)) {
     __shared__ Stage stage;
-    if (can_stage(tile)) {
+    if (tile.is_staged()) {
       for (int part = 0; part < kParts; ++part) {
         each_channels(b.forward.channels, [&](int64_t channel, auto count) {
           gather_part<count.value, T>(b, tile, part * kPartSide, sample, channel, &stage);

@@ -15,19 +15,23 @@
 // NOTE [ Affine coordinates ] says, and compared with the pixel.
 //
 // A warp has patches of 8 x 4 source pixels. Their candidates lie close together under any
-// rotation, and their 8 columns fill a sector of memory. A sample, or a tile of it, that is not
-// served is left to the tiles' kernel; so is one where a thread would have hundreds of candidates,
-// one after the other.
+// rotation, and their 8 columns fill a sector of memory. Eight neighbouring lanes have 4 x 2 of
+// them. A sample, or a tile of it, that is not served is left to the tiles' kernel; so is one where
+// a thread would have hundreds of candidates, one after the other.
 //
 // NOTE [ Staged gradients ]
 // An output pixel is a candidate of some six source pixels. So where taps are bilinear, a block
 // takes its tile in parts of 16 x 16 pixels, and first copies to shared memory what the candidates
-// of a part have: their taps, each computed once, and their gradients. A thread then walks through
-// rows of what is there. At a scale of 1 and 45 degrees, a part's candidates lie in a box of
-// 26 x 26 pixels. Where the boxes of a tile don't fit, its threads compute taps as they go.
+// of a part have: their taps, each computed once, and their gradients. At a scale of 1 and
+// 45 degrees, these lie in a box of 26 x 26 pixels. How many rows and columns a pixel's own
+// candidates can span is the map's alone, 3 x 3 at a scale of 1 under any rotation: a thread takes
+// as many from where its own begin, and leaves those that have no tap on its pixel. These are more
+// than a parallelogram holds, but rows have no bounds, and no lane waits for others that have more.
+// Where the output is larger than that, threads compute taps as they go.
 #pragma once
 
 #include "core/warp/affine.h"
+#include "cuda/divisor.h"
 #include "cuda/launch.h"
 #include "cuda/tally.h"
 #include "cuda/warp/gather.h"
@@ -43,6 +47,22 @@ constexpr double kMostCandidates = 256;   // of a source pixel
 constexpr double kBoundSlack = 1.0 / 64;  // far more than the bounds' rounding, in output pixels
 constexpr double kSteep = 64;             // columns a row, beyond which an axis bounds no columns
 
+constexpr auto kSegmentWidth = static_cast<uint32_t>(kSegment);
+constexpr int kPatchWidth = kGatherWidth / kGatherWarps, kPatchHeight = kRun / kPatchWidth;
+static_assert(kPatchWidth == 8 && kPatchHeight == 4, "lanes are numbered so");
+
+constexpr int kPartSide = 16;  // of the parts of a tile that are staged
+constexpr int kParts = kGatherWidth / kPartSide, kPatchesAcross = kPartSide / kPatchWidth;
+static_assert(kGatherHeight == kPartSide, "parts lie side by side");
+
+constexpr int kAcross = 3;  // rows, and columns, that the candidates of a pixel span at most
+// Those of a part then span less than 25.5, of its 15 and of the pixel's, and rounding may add one.
+constexpr int kMostSide = (kPartSide - 1) * kAcross / 2 + kAcross + 2;
+constexpr int kStagedTaps = kMostSide * (kMostSide + 7);
+
+VISOPS_FN int32_t at_least(int32_t i, int32_t least) { return i > least ? i : least; }
+VISOPS_FN int32_t at_most(int32_t i, int32_t most) { return i < most ? i : most; }
+
 // How far the position of an output pixel with taps on a source pixel is from it.
 VISOPS_FN constexpr double tap_reach(Interpolation mode) {
   return mode == Interpolation::kNearest ? 0.5 : mode == Interpolation::kBilinear ? 1.0 : 2.0;
@@ -54,11 +74,20 @@ struct ColumnBound {
   float reach;  // columns to both sides
 };
 
+// What the candidates of a staged part span, from where its corner lies.
+struct PartBounds {
+  float left, top, right, bottom;
+  int32_t rows;            // that the candidates of a pixel span at most; 0: no part is staged
+  Divisor<int32_t> width;  // columns of a part, at most
+  int32_t pitch;           // staged taps from a row to the next
+};
+
 // Where the candidates of a source pixel lie.
 struct CandidateBounds {
   float xx, xy, yx, yy;  // the inverse map, without its translation
   float rows, columns;   // to both sides
   ColumnBound by_x, by_y;
+  PartBounds part;
 };
 
 struct InverseMap {
@@ -106,8 +135,45 @@ VISOPS_FN InverseMap inverse_map(const AffineParams& p, const AffineMap& map) {
                     static_cast<float>(rows),
                     static_cast<float>(columns),
                     column_bound(m[0], m[1], x, columns),
-                    column_bound(m[3], m[4], y, columns)};
+                    column_bound(m[3], m[4], y, columns),
+                    {}};
   return inverse;
+}
+
+// How many rows, or columns, of the output an interval of this length holds at most.
+VISOPS_FN int32_t most_within(double length) { return static_cast<int32_t>(floor(length)) + 1; }
+
+// Taps of 16 bytes in as many banks, eight at a time: of 4 x 2 source pixels, which lie in 4 x 2
+// columns and rows of the output, or 2 x 4 if the map is steep. At 45 degrees it matters which way
+// the rows go.
+VISOPS_FN int32_t staged_pitch(const double inverse[6], int32_t width) {
+  const bool steep = fabs(inverse[3]) > 0.5 * fabs(inverse[0]);
+  const int32_t beyond = !steep ? 4 : inverse[0] * inverse[3] < 0.0 ? 6 : 2;
+  return (width - beyond + 7) / 8 * 8 + beyond;
+}
+
+// Of a usable map, if its parts are staged.
+VISOPS_FN PartBounds part_bounds(const AffineParams& p, const InverseMap& map) {
+  const double rows = map.bounds.rows, columns = map.bounds.columns;
+  const double* const inverse = map.m;
+  const double span = kPartSide - 1;
+  const double left = columns - fmin(span * inverse[0], 0.0) - fmin(span * inverse[1], 0.0);
+  const double right = columns + fmax(span * inverse[0], 0.0) + fmax(span * inverse[1], 0.0);
+  const double top = rows - fmin(span * inverse[3], 0.0) - fmin(span * inverse[4], 0.0);
+  const double bottom = rows + fmax(span * inverse[3], 0.0) + fmax(span * inverse[4], 0.0);
+  const int32_t own_rows = most_within(2.0 * rows), own_columns = most_within(2.0 * columns);
+  if (own_rows > kAcross || own_columns > kAcross || p.output_height < own_rows ||
+      p.output_width < kAcross) {
+    return {};
+  }
+  const int32_t width = at_least(most_within(left + right) + 1, kAcross);
+  return {static_cast<float>(left),
+          static_cast<float>(top),
+          static_cast<float>(right),
+          static_cast<float>(bottom),
+          own_rows,
+          divisor_of<int32_t>(width),
+          staged_pitch(inverse, width)};
 }
 
 // The source pixel in a corner of this block's tile.
@@ -160,13 +226,6 @@ __device__ inline bool weight_on(int32_t at, int32_t origin, Acc fraction, Acc s
   return tap < static_cast<uint32_t>(tap_count(mode));
 }
 
-constexpr auto kSegmentWidth = static_cast<uint32_t>(kSegment);
-constexpr int kPatchWidth = kGatherWidth / kGatherWarps, kPatchHeight = kRun / kPatchWidth;
-
-constexpr int kPartSide = 16;  // of the parts of a tile that are staged
-constexpr int kParts = kGatherWidth / kPartSide, kPatchesAcross = kPartSide / kPatchWidth;
-static_assert(kGatherHeight == kPartSide, "parts lie side by side");
-
 // This thread's first pixel in the tile; the next ones are `step` rows below each other.
 struct PatchPixel {
   int x, y, step;
@@ -174,22 +233,18 @@ struct PatchPixel {
 
 // If warps lie `across` side by side.
 __device__ inline PatchPixel patch_pixel(int across) {
-  const int warp = static_cast<int>(threadIdx.x) / kRun;
-  const int lane = static_cast<int>(threadIdx.x) % kRun;
-  return {warp % across * kPatchWidth + lane % kPatchWidth,
-          warp / across * kPatchHeight + lane / kPatchWidth, kGatherWarps / across * kPatchHeight};
+  const auto warp = static_cast<int>(threadIdx.x / kRun);
+  const auto lane = static_cast<int>(threadIdx.x % kRun);
+  const int x = lane / 8 % 2 * 4 + lane % 4, y = lane / 16 * 2 + lane / 4 % 2;
+  return {warp % across * kPatchWidth + x, warp / across * kPatchHeight + y,
+          kGatherWarps / across * kPatchHeight};
 }
 
-__device__ inline int32_t at_least(int32_t i, int32_t least) { return i > least ? i : least; }
-__device__ inline int32_t at_most(int32_t i, int32_t most) { return i < most ? i : most; }
-
-// The candidates of a part of a tile: pixels of the output from (x, y) on.
+// The candidates of a part of a tile: pixels of the output from (x, y) on. Unless there are none,
+// there are `rows` rows and kAcross columns, which a thread takes.
 struct CandidateBox {
-  int32_t x, y, width, height;
-  __device__ int pitch() const { return width | 1; }  // odd: lanes in any direction hit other banks
+  int32_t x, y, width, height, rows, pitch;
 };
-
-constexpr int kStagedTaps = 1024;
 
 // The taps of a candidate, from the tile's corner, and its gradient in the first channel.
 struct alignas(16) StagedTap {
@@ -212,11 +267,22 @@ struct Stage {
   float other[kStagedTaps][kPhoto - 1];  // gradients in the other channels
 };
 
+// A place between the pixels of the output.
+struct OutputPlace {
+  float x, y;
+};
+
 // A block's tile and the candidates of its pixels. Rows and columns are those of the output.
 template <class Acc>
 class InverseTile {
  public:
   const TileCorner corner;
+
+  // What a row of the source is in the output.
+  __device__ OutputPlace row_step() const { return {bounds_.xy, bounds_.yy}; }
+  // The columns of a part, at most.
+  __device__ const Divisor<int32_t>& part_width() const { return bounds_.part.width; }
+  __device__ bool is_staged() const { return bounds_.part.rows > 0; }
 
   // `origins` are those of the sample: [output_height, segments].
   __device__ InverseTile(const GatherPlan& plan, const AffineMap& map, const InverseMap& inverse,
@@ -244,9 +310,7 @@ class InverseTile {
   // (dx, dy), in raster order.
   template <Interpolation mode, class Use>
   __device__ VISOPS_ALWAYS_INLINE void each_tap(int dx, int dy, const Use& use) const {
-    const auto right = static_cast<float>(dx), down = static_cast<float>(dy);
-    const float at_x = bounds_.xx * right + bounds_.xy * down + rest_x_;
-    const float at_y = bounds_.yx * right + bounds_.yy * down + rest_y_;
+    const auto [at_x, at_y] = place_of(dx, dy);
     int32_t row = at_least(row_ - floor_to_int(bounds_.rows - at_y), 0);
     const int32_t last_row = at_most(row_ + floor_to_int(at_y + bounds_.rows), height_ - 1);
     int32_t column = 0, last = -1;
@@ -275,23 +339,33 @@ class InverseTile {
     }
   }
 
+  // Where a pixel of the tile lies in the output, from where its corner does.
+  __device__ OutputPlace place_of(int dx, int dy) const {
+    const auto right = static_cast<float>(dx), down = static_cast<float>(dy);
+    return {bounds_.xx * right + bounds_.xy * down + rest_x_,
+            bounds_.yx * right + bounds_.yy * down + rest_y_};
+  }
+
   // The candidates of the part that begins `left` columns from the corner.
   __device__ CandidateBox candidates(int left) const {
-    const float span = kPartSide - 1, from = static_cast<float>(left);
-    const float x = bounds_.xx * from + rest_x_, y = bounds_.yx * from + rest_y_;
-    const float low_x = x + fminf(bounds_.xx * span, 0.0f) + fminf(bounds_.xy * span, 0.0f);
-    const float low_y = y + fminf(bounds_.yx * span, 0.0f) + fminf(bounds_.yy * span, 0.0f);
-    const float high_x = x + fmaxf(bounds_.xx * span, 0.0f) + fmaxf(bounds_.xy * span, 0.0f);
-    const float high_y = y + fmaxf(bounds_.yx * span, 0.0f) + fmaxf(bounds_.yy * span, 0.0f);
+    const auto right = static_cast<float>(left);
+    const float x = bounds_.xx * right + rest_x_, y = bounds_.yx * right + rest_y_;
+    const int32_t first_x = at_least(column_ - floor_to_int(bounds_.part.left - x), 0);
+    const int32_t first_y = at_least(row_ - floor_to_int(bounds_.part.top - y), 0);
+    const int32_t end_x = at_most(column_ + floor_to_int(x + bounds_.part.right) + 1, width_);
+    const int32_t end_y = at_most(row_ + floor_to_int(y + bounds_.part.bottom) + 1, height_);
     CandidateBox box;
-    box.x = at_least(column_ - floor_to_int(bounds_.columns - low_x), 0);
-    box.y = at_least(row_ - floor_to_int(bounds_.rows - low_y), 0);
-    box.width = at_most(column_ + floor_to_int(high_x + bounds_.columns), width_ - 1) - box.x + 1;
-    box.height = at_most(row_ + floor_to_int(high_y + bounds_.rows), height_ - 1) - box.y + 1;
+    box.rows = bounds_.part.rows;
+    box.pitch = bounds_.part.pitch;
+    box.x = at_most(first_x, width_ - kAcross);
+    box.y = at_most(first_y, height_ - box.rows);
+    box.width = at_least(end_x - box.x, kAcross);
+    box.height = at_least(end_y - box.y, box.rows);
+    if (first_x >= end_x || first_y >= end_y) box.rows = box.height = 0;
     return box;
   }
 
-  // use(row, tap) for the output pixels of a column, from row `first` on, every `step`-th of them.
+  // use(tap) for the output pixels of a column, from row `first` on, every `step`-th of them.
   template <class Use>
   __device__ VISOPS_ALWAYS_INLINE void each_tap_of_column(int32_t column, int32_t first,
                                                           int32_t end, int32_t step,
@@ -305,45 +379,40 @@ class InverseTile {
       const NearOrigin<Acc> origin = *origins;
       const Acc x = across + origin.fx, y = down + origin.fy;
       const int32_t whole_x = floor_to_int(x), whole_y = floor_to_int(y);
-      use(row, StagedTap{packed(origin.x + whole_x - corner.x, origin.y + whole_y - corner.y),
-                         x - static_cast<Acc>(whole_x), y - static_cast<Acc>(whole_y), 0.0f});
+      use(StagedTap{packed(origin.x + whole_x - corner.x, origin.y + whole_y - corner.y),
+                    x - static_cast<Acc>(whole_x), y - static_cast<Acc>(whole_y), 0.0f});
     }
   }
 
-  // As each_tap(), for bilinear taps of a part whose candidates are staged: use(i, gradient,
-  // weight) with the first channel's gradient, where `i` is the number of a tap.
+  // As each_tap(), for bilinear taps of a part whose candidates are staged, and the source pixel
+  // `own`, as packed(), at `at`: use(i, gradient, weight) with the first channel's gradient, where
+  // `i` is the number of a tap.
   template <class Use>
   __device__ VISOPS_ALWAYS_INLINE void each_staged(const CandidateBox& box, const StagedTap* taps,
-                                                   int dx, int dy, const Use& use) const {
-    const auto right = static_cast<float>(dx), down = static_cast<float>(dy);
-    const float at_x = bounds_.xx * right + bounds_.xy * down + rest_x_;
-    const float at_y = bounds_.yx * right + bounds_.yy * down + rest_y_;
-    const int32_t first_row = at_least(row_ - floor_to_int(bounds_.rows - at_y), box.y);
-    const int32_t last_row =
-        at_most(row_ + floor_to_int(at_y + bounds_.rows), box.y + box.height - 1);
-    const float below = static_cast<float>(first_row - row_) - at_y;
-    float by_x = at_x + bounds_.by_x.slope * below, by_y = at_x + bounds_.by_y.slope * below;
-    const uint32_t own = packed(dx, dy);
-    const int32_t origin = column_ - box.x, last_column = box.width - 1;
-    int line = (first_row - box.y) * box.pitch();
-    for (int32_t row = first_row; row <= last_row; ++row) {
-      const float low = fmaxf(by_x - bounds_.by_x.reach, by_y - bounds_.by_y.reach);
-      const float high = fminf(by_x + bounds_.by_x.reach, by_y + bounds_.by_y.reach);
-      const int first = line + at_least(origin - floor_to_int(-low), 0);
-      const int last = line + at_most(origin + floor_to_int(high), last_column);
-#pragma unroll 1
-      for (int i = first; i <= last; ++i) {
+                                                   uint32_t own, const OutputPlace& at,
+                                                   const Use& use) const {
+    const int32_t column = at_least(column_ - box.x - floor_to_int(bounds_.columns - at.x), 0);
+    const int32_t row = at_least(row_ - box.y - floor_to_int(bounds_.rows - at.y), 0);
+    int first =
+        at_most(row, box.height - box.rows) * box.pitch + at_most(column, box.width - kAcross);
+    const auto take = [&](int i) {
+      StagedTap together[kAcross];
+      for (int j = 0; j < kAcross; ++j) together[j] = taps[i + j];
+      for (int j = 0; j < kAcross; ++j) {
         tally();
-        const StagedTap tap = taps[i];
+        const StagedTap& tap = together[j];
         const uint32_t which = own - tap.place;  // 1 for the right taps, 65536 for the lower ones
         if ((which & ~65537u) != 0) continue;
         const float across = (which & 1u) != 0 ? tap.x : 1.0f - tap.x;
         const float along = which >= 65536u ? tap.y : 1.0f - tap.y;
-        use(i, tap.gradient, along * across);
+        use(i + j, tap.gradient, along * across);
       }
-      by_x += bounds_.by_x.slope;
-      by_y += bounds_.by_y.slope;
-      line += box.pitch();
+    };
+    if (box.rows == kAcross) {
+      for (int k = 0; k < kAcross; ++k) take(first + k * box.pitch);
+    } else {
+#pragma unroll 1
+      for (int k = 0; k < box.rows; ++k, first += box.pitch) take(first);
     }
   }
 
