@@ -214,7 +214,8 @@ EXTENSION_ROWS: dict[str, Row] = {
     ),
     "get_compiling_cuda_version()": (
         lambda: (
-            compat.get_compiling_cuda_version() == (visops.build_info()["cuda_built"] or "not available"),
+            compat.get_compiling_cuda_version()
+            == (visops.build_info()["cuda_built"] or "not available"),
             True,
         ),
         0,
