@@ -223,7 +223,15 @@ py::object empty_tensor(const std::vector<int64_t>& shape, py::handle dtype, py:
   for (size_t i = 0; i < shape.size(); ++i) sides[i] = py::int_(shape[i]);
   PyObject* const arguments[3] = {sides.ptr(), dtype.ptr(), device.ptr()};
   PyObject* const made = PyObject_Vectorcall(api.empty.ptr(), arguments, 1, api.names.ptr());
-  if (made == nullptr) throw py::error_already_set();
+  if (made == nullptr) {
+    py::error_already_set error;
+    if (error.type().ptr() != PyExc_RuntimeError) throw error;  // torch.OutOfMemoryError says more
+    const std::string text = "visops.transforms: an image of shape " +
+                             std::string(shape_text(shape)) +
+                             " can't be allocated: not enough memory";
+    py::raise_from(error, PyExc_RuntimeError, text.c_str());
+    throw py::error_already_set();
+  }
   py::object tensor = py::reinterpret_steal<py::object>(made);
   *view = {};
   look(tensor, view, true);

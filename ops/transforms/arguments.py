@@ -35,6 +35,8 @@ OneInterpolation = Interpolation | Literal["nearest-exact", "lanczos"] | int | _
 # Each sample draws one of several; "random" is timm's word for bilinear or bicubic.
 InterpolationArgument = OneInterpolation | Literal["random"] | Sequence[OneInterpolation]
 
+MOST_SIDE = 2**31 - 1  # pixels along an axis of an image
+
 MASK_FILL = 0  # as in torchvision and albumentations
 
 PADDINGS = {
@@ -86,15 +88,16 @@ def number(
 
 
 def whole(
-    owner: str, argument: str, value: Any, low: int, allowed: str, high: float = math.inf
+    owner: str, argument: str, value: Any, low: int, allowed: str, high: float = MOST_SIDE
 ) -> int:
-    """Check one integer in [low, high]."""
+    """Check one integer in [low, high]; `allowed` needn't say how large a side may be."""
     value = plain_number(value)
     if isinstance(value, bool) or not isinstance(value, Integral):
         fail(owner, argument, value, allowed, TypeError)
     result = int(value)
     if not low <= result <= high:
-        fail(owner, argument, value, allowed)
+        too_large = result > high == MOST_SIDE
+        fail(owner, argument, value, f"at most {MOST_SIDE}" if too_large else allowed)
     return result
 
 

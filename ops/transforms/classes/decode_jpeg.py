@@ -1,5 +1,6 @@
 """Decoding as the first step of a chain."""
 
+import math
 from typing import Literal
 
 from ..._native import Step
@@ -84,7 +85,9 @@ class DecodeJpeg(Decoding, Builtin):
         one_of("DecodeJpeg", "mode", mode, CHANNELS, "'rgb' or 'gray'")
         self.mode, self.exif = mode, flag("DecodeJpeg", "exif", exif)
         self.reduced = None if reduced is None else flag("DecodeJpeg", "reduced", reduced)
-        self.max_pixels = whole("DecodeJpeg", "max_pixels", max_pixels, 1, "a whole number >= 1")
+        self.max_pixels = whole(
+            "DecodeJpeg", "max_pixels", max_pixels, 1, "a whole number >= 1", math.inf
+        )
 
     @property
     def options(self) -> EncodedOptions:  # type: ignore[override]

@@ -84,6 +84,12 @@ _Batch = TypeVar("_Batch", default=Any)
 _STATE = 1  # version of state_dict
 
 
+def _as_device(device: Any) -> torch.device:
+    if device is not None and not isinstance(device, (str, int, torch.device)):
+        fail(OWNER, "device", device, "a torch.device, its name or None", TypeError)
+    return torch.device("cpu" if device is None else device)
+
+
 class Loader(Generic[_Batch]):
     """Load, transform and collate a data set's samples, by threads of this process.
 
@@ -244,7 +250,7 @@ class Loader(Generic[_Batch]):
         self._samples_ahead = 2 * self.threads if prefetch is None else 0
         chosen = sampler is not None or batch_sampler is not None
         self.rank, self.world_size = checked_ranks(rank, world_size, chosen, self.is_stream)
-        self.device = torch.device("cpu" if device is None else device)
+        self.device = _as_device(device)
         torch.empty(0, device=self.device)  # an unavailable one is an error here
         self.collate, self.on_error = collate, on_error
         self.seed = None if seed is None else as_whole(seed)

@@ -191,6 +191,11 @@ def test_a_device_that_is_not_there() -> None:
         transforms.Loader(FILES, chain(), 5, device="cuda")
 
 
+def test_what_is_no_device() -> None:
+    with pytest.raises(TypeError, match=r"Loader: device is \['cpu'\], must be a torch.device"):
+        transforms.Loader(FILES, chain(), 5, device=["cpu"])  # type: ignore[arg-type]
+
+
 class Stream:
     """Notes what is asked of a stream, in order."""
 

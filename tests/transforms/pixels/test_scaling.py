@@ -321,3 +321,13 @@ def test_views_in_a_data_set_and_in_batches() -> None:
     one, two = unseeded(photo())
     assert not torch.equal(one, two)
     assert "pass 1" in repr(unseeded)
+
+
+@pytest.mark.parametrize("name", ["Resize", "CenterCrop", "RandomResizedCrop", "Pad"])
+def test_sides_that_no_image_has_are_refused(name: str) -> None:
+    make = getattr(T, name)
+    argument = "padding" if name == "Pad" else "size"
+    with pytest.raises(ValueError, match=rf"{name}: {argument} is {2**40}, must be at most"):
+        make(2**40)
+    with pytest.raises(RuntimeError, match=r"image of shape \[3, \d{9,}, \d{9,}\] can't be alloc"):
+        make(2**30)(photo())
