@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import fresh
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -204,9 +205,7 @@ LAZY = {"visops.transforms", "visops.compat", "visops.infer"}
 
 
 def test_import_loads_no_more_than_the_operators() -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, timeout=120
-    )
+    run = fresh.run(SCRIPT, check=True)
     loaded, later, names, public = json.loads(run.stdout)
     assert not set(loaded) & (HEAVY | LAZY | {"numpy.random", "scipy"})
     others = [name for name in loaded if name.split(".")[0] != "visops"]
