@@ -4,6 +4,9 @@ import gc
 import os
 import random
 
+# Tests call most operators once with tensors of a kind: to remember their fakes takes time only.
+os.environ.setdefault("TORCH_FAKE_TENSOR_DISPATCH_CACHE", "0")
+
 import hypothesis
 import numpy as np
 import pytest

@@ -58,8 +58,9 @@ def check(case: OpCase, arguments: Arguments, **options: Any) -> None:
         torch.library.opcheck(operator, copies, **options)
 
 
-@every_case()
+@every_case(only=lambda case: not case.compiled)
 def test_opcheck(case: OpCase) -> None:
+    """Others are traced below, within programs."""
     check(case, case.arguments())
 
 
@@ -86,14 +87,14 @@ def test_operators_are_seen() -> None:
             assert operator_calls(case, case.arguments()), case
 
 
-def program(case: OpCase, backend: str, dynamic: bool) -> Any:
+def program(case: OpCase, dynamic: bool) -> Any:
     """Return the compiled function, with something around it that is traced."""
     torch._dynamo.reset()
 
     def call(arguments: Arguments) -> list[Tensor]:
         return [result * 1 for result in case.results(arguments)]
 
-    return torch.compile(call, fullgraph=True, dynamic=dynamic, backend=backend)
+    return torch.compile(call, fullgraph=True, dynamic=dynamic, backend="aot_eager")
 
 
 def assert_compiles(case: OpCase, compiled: Any, arguments: Arguments) -> None:
@@ -108,7 +109,7 @@ def assert_compiles(case: OpCase, compiled: Any, arguments: Arguments) -> None:
 @every_case(only=lambda case: case.compiled)
 def test_one_program_for_all_sizes(case: OpCase) -> None:
     with sizes_of_values():
-        compiled = program(case, "aot_eager", dynamic=True)
+        compiled = program(case, dynamic=True)
         few = ("single", "nothing") if case.counted else ()
         for i, size in enumerate(("ordinary", "second", "third", *few)):
             if size in case.skip:
@@ -119,11 +120,9 @@ def test_one_program_for_all_sizes(case: OpCase) -> None:
 
 @every_case(only=lambda case: case.compiled)
 def test_a_program_for_one_size(case: OpCase) -> None:
-    """Without symbols; dynamo alone, and after it the tracing of operators."""
+    """Without symbols."""
     with sizes_of_values():
-        for backend in ("eager", "aot_eager"):
-            compiled = program(case, backend, dynamic=False)
-            assert_compiles(case, compiled, case.arguments("second"))
+        assert_compiles(case, program(case, dynamic=False), case.arguments("second"))
 
 
 ENTRIES = 3
@@ -203,11 +202,13 @@ def test_gradients_within_a_program(case: OpCase) -> None:
         results = case.results({**arguments, name: value})
         return sum(r.square().sum() for r in results if r.is_floating_point())
 
-    one, each = torch.func.grad(loss), torch.vmap(torch.func.grad(loss))
-    for call, given in ((one, value), (each, torch.stack([value, value * 0.875]))):
-        torch._dynamo.reset()
-        compiled = torch.compile(call, backend="aot_eager", fullgraph=True)
-        torch.testing.assert_close(compiled(given), call(given), rtol=1e-5, atol=1e-5)
+    def both(value: Tensor, batch: Tensor) -> tuple[Any, Any]:
+        return torch.func.grad(loss)(value), torch.vmap(torch.func.grad(loss))(batch)
+
+    given = value, torch.stack([value, value * 0.875])
+    torch._dynamo.reset()
+    compiled = torch.compile(both, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(*given), both(*given), rtol=1e-5, atol=1e-5)
 
 
 @every_case(only=lambda case: case.differentiable)
@@ -266,7 +267,7 @@ def test_fake_tensors(case: OpCase) -> None:
         with FakeTensorMode(shape_env=None if case.static_fakes else ShapeEnv()) as mode:
             given, leaves = with_leaves(case, map_tensors(mode.from_tensor, arguments))
             results = case.results(given)
-            found = results + gradients(results, leaves)
+            found = results + gradients(results, leaves, incoming=torch.empty_like)
             assert described(found) == expected
 
 
