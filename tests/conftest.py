@@ -48,14 +48,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
+# Until all modules and pytest's items are there: a million objects, and nearly all stay.
+gc.disable()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Let garbage collections leave out the million objects of pytest's items and of modules.
+    """Let garbage collections leave out those objects.
 
     Each full one would take a second, and torch and tests ask for many.
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_report_header() -> str:
