@@ -3,6 +3,7 @@
 import gc
 import os
 import random
+from typing import Any
 
 # Tests call most operators once with tensors of a kind: to remember their fakes takes time only.
 os.environ.setdefault("TORCH_FAKE_TENSOR_DISPATCH_CACHE", "0")
@@ -46,6 +47,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("cuda"):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """With `--dist loadgroup`, as the Makefile has it."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from scheduling import Scheduling
+
+    return Scheduling(config, log)
 
 
 # Until all modules and pytest's items are there: a million objects, and nearly all stay.
