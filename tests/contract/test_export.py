@@ -8,10 +8,9 @@ import pytest
 import torch
 from operators import CASES
 from operators.case import Arguments, OpCase
-from operators.recorded import OperatorCalls
 from torch import Tensor, nn
 
-from .calls import assert_same, every_case, sizes_of_values, tensors_of
+from .calls import assert_same, calling_anew, every_case, sizes_of_values, tensors_of
 
 STEPS = ("ordinary", "second", "third")
 # Python makes numbers of the masks' sizes before an operator sees them, and a trace keeps those.
@@ -86,24 +85,13 @@ def test_export(case: OpCase) -> None:
         assert_same(case, program(given), Call(case)(given))
 
 
-def ways_to_call(case: OpCase) -> set[tuple[object, ...]]:
-    """The operators that a case calls, with the kinds of their arguments."""
-    with OperatorCalls() as made:
-        case.results(case.arguments())
-    return {(operator, *map(type, given)) for operator, given in made.calls}
-
-
 class Everything(nn.Module):
     """Calls of all operators, in each way, whose bits don't depend on torch's compiler."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls: dict[str, Call] = {}
-        known: set[tuple[object, ...]] = set()
-        for case in EXPORTED:
-            if case.exact and not case.composed and not (ways := ways_to_call(case)) <= known:
-                known |= ways
-                self.calls[str(len(self.calls))] = Call(case)
+        cases = [case for case in EXPORTED if case.exact and not case.composed]
+        self.calls = {str(i): Call(case) for i, case in enumerate(calling_anew(cases))}
 
     def tensors(self, step: str) -> dict[str, Arguments]:
         return {i: tensors(call.case, step) for i, call in self.calls.items()}

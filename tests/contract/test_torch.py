@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
-from .calls import assert_same, every_case, map_tensors, sizes_of_values
+from .calls import assert_same, calling_anew, every_case, map_tensors, sizes_of_values
 
 # Without tracing, which takes most of the time.
 QUICK = ("test_schema", "test_autograd_registration", "test_faketensor")
@@ -118,7 +118,7 @@ def test_one_program_for_all_sizes(case: OpCase) -> None:
                 assert_compiles(case, compiled, case.arguments(size))
 
 
-@every_case(only=lambda case: case.compiled)
+@pytest.mark.parametrize("case", calling_anew(c for c in CASES if c.compiled), ids=str)
 def test_a_program_for_one_size(case: OpCase) -> None:
     """Without symbols."""
     with sizes_of_values():
@@ -189,7 +189,10 @@ def test_gradients_of_each_entry(case: OpCase) -> None:
             torch.testing.assert_close(ours[i], wanted, rtol=1e-9, atol=1e-9)
 
 
-@every_case(only=lambda case: case.differentiable and case.mapped and case.compiled)
+WITH_GRADIENTS = [c for c in CASES if c.differentiable and c.mapped and c.compiled]
+
+
+@pytest.mark.parametrize("case", calling_anew(WITH_GRADIENTS), ids=str)
 def test_gradients_within_a_program(case: OpCase) -> None:
     """torch.compile around torch.func.grad, of one loss and of a batch of them."""
     arguments = case.arguments()
