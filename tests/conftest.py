@@ -3,6 +3,10 @@
 import gc
 import os
 import random
+from typing import Any
+
+# Tests call most operators once with tensors of a kind: to remember their fakes takes time only.
+os.environ.setdefault("TORCH_FAKE_TENSOR_DISPATCH_CACHE", "0")
 
 import hypothesis
 import numpy as np
@@ -45,14 +49,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """With `--dist loadgroup`, as the Makefile has it."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from scheduling import Scheduling
+
+    return Scheduling(config, log)
+
+
+# Until all modules and pytest's items are there: a million objects, and nearly all stay.
+gc.disable()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Let garbage collections leave out the million objects of pytest's items and of modules.
+    """Let garbage collections leave out those objects.
 
     Each full one would take a second, and torch and tests ask for many.
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_report_header() -> str:

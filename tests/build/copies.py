@@ -1,12 +1,12 @@
 """Copies of the package, and what its libraries need."""
 
-import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import fresh
 import pytest
 import visops
 
@@ -41,14 +41,8 @@ sys.meta_path = [f for f in sys.meta_path if not f.__module__.startswith("__edit
 
 def import_copy(folder: Path, before: str = "", then: str = "") -> str:
     """Import the copy of the package in `folder` in a new process; return what it printed."""
-    run = subprocess.run(
-        [sys.executable, "-c", f"{ONLY_THE_COPY}\n{before}\nimport visops\n{then}"],
-        env={**os.environ, "PYTHONPATH": str(folder)},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    program = f"{ONLY_THE_COPY}\n{before}\nimport visops\n{then}"
+    run = fresh.run(program, cwd=folder, PYTHONPATH=str(folder))
     return run.stdout + run.stderr
 
 

@@ -1,7 +1,7 @@
 """Calls every operator and public function; the arguments name modules that none may import.
 
-Prints a line for each function that does. To be run as a program: its process must be fresh. What
-functions are called with is in a file, which another process wrote: `draw FILE`, then `FILE names`.
+Prints a line for each function that does, in a process that must be fresh. What functions are
+called with is in a file, which another process has drawn.
 """
 
 import importlib.abc
@@ -28,7 +28,7 @@ MOST = (
 class Forbid(importlib.abc.MetaPathFinder):
     """Refuses to import some modules."""
 
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
 
     def find_spec(self, name: str, *_: Any) -> None:
@@ -84,7 +84,9 @@ def draw(file: str) -> None:
     torch.save(drawn, file)
 
 
-def main(file: str, names: list[str]) -> None:
+def main(file: str, *names: str) -> None:
+    if imported := {*names} & set(sys.modules):
+        raise SystemExit(f"imported before any call: {imported}")
     drawn = torch.load(file, weights_only=False)
     sys.meta_path.insert(0, Forbid(names))
     for target in all_targets():
@@ -97,12 +99,3 @@ def main(file: str, names: list[str]) -> None:
                     break
             except Exception:
                 pass
-
-
-if __name__ == "__main__":
-    if sys.argv[1] == "draw":
-        draw(sys.argv[2])
-        raise SystemExit
-    if imported := set(sys.argv[2:]) & set(sys.modules):
-        raise SystemExit(f"imported before any call: {imported}")
-    main(sys.argv[1], sys.argv[2:])

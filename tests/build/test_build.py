@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import build_sanitizers
+import fresh
 import install_extras
 import pytest
 import torch
@@ -20,7 +21,16 @@ import visops
 import visops.__main__ as report
 from visops._loader import LIBRARY, REINSTALL
 
-from build.copies import PACKAGE, copy_package, import_copy, linux, needed, program, readelf
+from build.copies import (
+    ONLY_THE_COPY,
+    PACKAGE,
+    copy_package,
+    import_copy,
+    linux,
+    needed,
+    program,
+    readelf,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -80,11 +90,11 @@ def test_isa_objects_define_nothing_others_can_see(isa: str) -> None:
     objects = sorted((ROOT / "build" / "ninja" / isa).rglob("*.o"))
     if not objects:
         pytest.skip("the build tree is not there")
-    for file in objects:
-        command = [program("nm"), "--extern-only", "--defined-only", str(file)]
-        run = subprocess.run(command, capture_output=True, text=True, check=True)
-        found = [line for line in run.stdout.splitlines() if not STUB.search(line)]
-        assert found == [], f"{file} defines symbols with external linkage"
+    command = [program("nm"), "--extern-only", "--defined-only", "--print-file-name"]
+    run = subprocess.run([*command, *map(str, objects)], capture_output=True, text=True, check=True)
+    lines = run.stdout.splitlines()
+    assert lines  # the stubs
+    assert [line for line in lines if not STUB.search(line)] == []
 
 
 @linux
@@ -206,7 +216,6 @@ def test_another_python(tmp_path: Path) -> None:
     copy_package(tmp_path)
     (module,) = tmp_path.rglob("_native.cpython*")
     module.rename(module.with_name("_native.cpython-399-x86_64-linux-gnu.so"))
-    printed = import_copy(tmp_path)
     printed = import_copy(tmp_path, then="visops.transforms")
     assert (
         printed.strip()
@@ -258,7 +267,12 @@ def test_another_cuda_major(tmp_path: Path) -> None:
     command = [program("c++"), "-shared", "-x", "c++", "/dev/null", "-o", str(runtime)]
     subprocess.run(command, check=True)
     copy_package(tmp_path)
-    error = cuda_error(tmp_path, f"import ctypes; ctypes.CDLL({str(runtime)!r})")
+    # Loaded before torch loads its own.
+    code = f"import ctypes; ctypes.CDLL({str(runtime)!r})\n{ONLY_THE_COPY}\nimport visops\n"
+    command = [sys.executable, "-c", f"{code}print(visops.build_info()['cuda_error'])"]
+    variables = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    run = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
+    error = run.stdout.strip()
     assert error.startswith("the CUDA kernels are built for CUDA ")
     index = f"https://download.pytorch.org/whl/cu{(torch.version.cuda or '').replace('.', '')}"
     assert "and torch uses CUDA 9; run: pip install --force-reinstall torch" in error
@@ -300,13 +314,8 @@ def test_the_report_takes_no_arguments() -> None:
 
 def test_the_report_works_without_visops(tmp_path: Path) -> None:
     (tmp_path / "visops.py").write_text("raise ImportError('broken on purpose')\n")
-    run = subprocess.run(
-        [sys.executable, str(PACKAGE / "__main__.py")],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    program = f"import runpy; runpy.run_path({str(PACKAGE / '__main__.py')!r}, None, '__main__')"
+    run = fresh.run(program, check=True, PYTHONPATH=str(tmp_path))
     assert "visops: ImportError: broken on purpose" in run.stdout
     assert f"torch: {torch.__version__}" in run.stdout
 
@@ -321,11 +330,11 @@ def test_the_report_imports_no_peer() -> None:
     """It took eight seconds, of which torchvision and kornia took six."""
     peers = {"torchvision", "kornia", "cv2", "setuptools", "sympy"}
     script = (
-        "import runpy, sys\nsys.argv = ['visops']\n"
+        "import runpy, sys\n"
         "runpy.run_module('visops', run_name='__main__')\n"
         f"print('imported:', sorted(sys.modules.keys() & {peers}))"
     )
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    run = fresh.run(script, check=True)
     assert "torchvision: not" not in run.stdout
     assert run.stdout.splitlines()[-1] == "imported: []"
 
@@ -364,10 +373,9 @@ def test_array_module_of_another_build(tmp_path: Path) -> None:
     shutil.copy(module, tmp_path)
     (tmp_path / "lib").mkdir()
     library = tmp_path / "lib" / "libvisops.so"
-    load = [sys.executable, "-c", "import torch, _native"]
 
     def printed() -> str:
-        return subprocess.run(load, cwd=tmp_path, capture_output=True, text=True).stderr
+        return fresh.run("import _native", cwd=tmp_path).stderr
 
     assert f"ImportError: visops: {library}: cannot open shared object file" in printed()
     compile_other_build(library, "visops_cpu_library")

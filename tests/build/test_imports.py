@@ -4,14 +4,16 @@ import ast
 import json
 import os
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import fresh
 import pytest
+
+from build import every_call
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = {
@@ -204,9 +206,7 @@ LAZY = {"visops.transforms", "visops.compat", "visops.infer"}
 
 
 def test_import_loads_no_more_than_the_operators() -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, timeout=120
-    )
+    run = fresh.run(SCRIPT, check=True)
     loaded, later, names, public = json.loads(run.stdout)
     assert not set(loaded) & (HEAVY | LAZY | {"numpy.random", "scipy"})
     others = [name for name in loaded if name.split(".")[0] != "visops"]
@@ -219,15 +219,9 @@ def test_calls_import_no_compiler(tmp_path: Path) -> None:
     """Else the first call of a function takes two seconds, or fails where SymPy is missing."""
     forbidden = ("sympy", "torch.fx.experimental.symbolic_shapes", "torch._dynamo")
     file = str(tmp_path / "arguments")
-    for words in (["draw", file], [file, *forbidden]):
-        run = subprocess.run(
-            [sys.executable, "-m", "build.every_call", *words],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=300,
-        )
+    every_call.draw(file)
+    program = "import sys; from build import every_call; every_call.main(*sys.argv[1:])"
+    run = fresh.run(program, file, *forbidden, check=True, PYTHONPATH=os.pathsep.join(sys.path))
     found = {line.split(" at ")[0] for line in run.stdout.splitlines()}
     assert found == CALLS_TORCH_FUNC, run.stdout
 

@@ -1,13 +1,12 @@
 """The choice of the kernel; no product contracted with a sum; ARM's vectors with SIMDe."""
 
-import os
 import platform
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
+import fresh
 import numpy as np
 import pytest
 import torch
@@ -17,16 +16,7 @@ from visops._loader import LIBRARY
 
 
 def run(code: str, cpu: str | None) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name != "VISOPS_CPU"}
-    if cpu is not None:
-        environment["VISOPS_CPU"] = cpu
-    return subprocess.run(
-        [sys.executable, "-c", f"import numpy as np, torch, visops\n{code}"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return fresh.run(f"import numpy as np, torch, visops\n{code}", VISOPS_CPU=cpu)
 
 
 def test_the_environment_forces_a_slot() -> None:

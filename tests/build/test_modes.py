@@ -1,11 +1,10 @@
 """Torch's modes: autocast, the default dtype, subclasses, the counter of operations."""
 
 import functools
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import fresh
 import numpy as np
 import pytest
 import torch
@@ -190,10 +189,7 @@ print(counter.get_total_flops())
     names = ("visops", "torch.utils.flop_counter")
     for first, second in (names, names[::-1]):
         code = program.format(first=first, second=second)
-        run = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        )
-        assert int(run.stdout) == 2 * 4 * 9
+        assert int(fresh.run(code, check=True).stdout) == 2 * 4 * 9
 
 
 SUBCLASSED = torch.rand(2, 4, 8, 9, generator=torch.Generator().manual_seed(0))

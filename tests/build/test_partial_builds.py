@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import fresh
 import pytest
 import visops
 
@@ -62,10 +63,8 @@ def test_native_is_the_processors_best(
 
 
 def test_native_is_what_the_library_chooses() -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "VISOPS_CPU"}
     code = "import visops; print(visops.build_info()['cpu'])"
-    command = [sys.executable, "-c", code]
-    chosen = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    chosen = fresh.run(code, check=True, VISOPS_CPU=None)
     assert build.native_isa(build.find_compiler()) == chosen.stdout.strip()
 
 
@@ -323,19 +322,10 @@ print(info["cpu"], info["cpu_available"], kinds)
 image = torch.arange(12.0).reshape(1, 1, 3, 4)
 print(torch.equal(visops.warp_affine(image, torch.eye(2, 3)), image))
 """
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    environment.pop("VISOPS_CPU", None)
 
-    def run(more: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", code],
-            env=environment | more,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    def run(cpu: str | None) -> subprocess.CompletedProcess[str]:
+        return fresh.run(code, cwd=tmp_path, PYTHONPATH=str(tmp_path), VISOPS_CPU=cpu)
 
-    assert run({}).stdout == f"{best} ['{best}'] {{'{best}'}}\nTrue\n"
+    assert run(None).stdout == f"{best} ['{best}'] {{'{best}'}}\nTrue\n"
     message = "VISOPS_CPU=default is not available; this build on this processor has: "
-    assert message + best in run({"VISOPS_CPU": "default"}).stderr
+    assert message + best in run("default").stderr

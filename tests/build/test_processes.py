@@ -3,11 +3,11 @@
 import copy
 import io
 import pickle
-import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
 
+import fresh
 import numpy as np
 import pytest
 import torch
@@ -183,8 +183,6 @@ print(len(found), "equal")
 @pytest.mark.parametrize("attempt", range(2))
 def test_first_calls_of_all_threads_at_once(attempt: int) -> None:
     """Twice: a race in what is made once per process has one chance per process."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300
-    )
+    done = fresh.run(PROGRAM)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "96 equal\n"

@@ -3,11 +3,10 @@
 import importlib
 import importlib.machinery
 import pkgutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, assert_type
 
+import fresh
 import pytest
 import torch
 import visops  # registers the operators
@@ -65,15 +64,12 @@ for name in sys.argv[1:]:
 
 def test_packages_have_no_names_but_their_own() -> None:
     """What a package imports for itself is not what it gives: `visops.Any`, `compat.np`."""
-    command = [sys.executable, "-c", STRAY_NAMES, *packages()]
-    run = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert run.stdout == ""
+    assert fresh.run(STRAY_NAMES, *packages(), check=True).stdout == ""
 
 
 def test_names_of_other_rooms() -> None:
     """`visops.infer` loads by itself, and who looks for a transform here is told where it is."""
-    command = "import visops; print(visops.infer.run.__module__)"
-    found = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)
+    found = fresh.run("import visops; print(visops.infer.run.__module__)")
     assert found.stdout == "visops.infer.engine.pipeline\n"
     for name in ("Compose", "Loader", "RandomResizedCrop"):
         with pytest.raises(AttributeError, match=f"{name!r}; use visops.transforms.{name}$"):

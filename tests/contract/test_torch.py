@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
-from .calls import assert_same, every_case, map_tensors, sizes_of_values
+from .calls import assert_same, calling_anew, every_case, map_tensors, sizes_of_values
 
 # Without tracing, which takes most of the time.
 QUICK = ("test_schema", "test_autograd_registration", "test_faketensor")
@@ -58,8 +58,9 @@ def check(case: OpCase, arguments: Arguments, **options: Any) -> None:
         torch.library.opcheck(operator, copies, **options)
 
 
-@every_case()
+@every_case(only=lambda case: not case.compiled)
 def test_opcheck(case: OpCase) -> None:
+    """Others are traced below, within programs."""
     check(case, case.arguments())
 
 
@@ -86,14 +87,14 @@ def test_operators_are_seen() -> None:
             assert operator_calls(case, case.arguments()), case
 
 
-def program(case: OpCase, backend: str, dynamic: bool) -> Any:
+def program(case: OpCase, dynamic: bool) -> Any:
     """Return the compiled function, with something around it that is traced."""
     torch._dynamo.reset()
 
     def call(arguments: Arguments) -> list[Tensor]:
         return [result * 1 for result in case.results(arguments)]
 
-    return torch.compile(call, fullgraph=True, dynamic=dynamic, backend=backend)
+    return torch.compile(call, fullgraph=True, dynamic=dynamic, backend="aot_eager")
 
 
 def assert_compiles(case: OpCase, compiled: Any, arguments: Arguments) -> None:
@@ -108,7 +109,7 @@ def assert_compiles(case: OpCase, compiled: Any, arguments: Arguments) -> None:
 @every_case(only=lambda case: case.compiled)
 def test_one_program_for_all_sizes(case: OpCase) -> None:
     with sizes_of_values():
-        compiled = program(case, "aot_eager", dynamic=True)
+        compiled = program(case, dynamic=True)
         few = ("single", "nothing") if case.counted else ()
         for i, size in enumerate(("ordinary", "second", "third", *few)):
             if size in case.skip:
@@ -117,13 +118,11 @@ def test_one_program_for_all_sizes(case: OpCase) -> None:
                 assert_compiles(case, compiled, case.arguments(size))
 
 
-@every_case(only=lambda case: case.compiled)
+@pytest.mark.parametrize("case", calling_anew(c for c in CASES if c.compiled), ids=str)
 def test_a_program_for_one_size(case: OpCase) -> None:
-    """Without symbols; dynamo alone, and after it the tracing of operators."""
+    """Without symbols."""
     with sizes_of_values():
-        for backend in ("eager", "aot_eager"):
-            compiled = program(case, backend, dynamic=False)
-            assert_compiles(case, compiled, case.arguments("second"))
+        assert_compiles(case, program(case, dynamic=False), case.arguments("second"))
 
 
 ENTRIES = 3
@@ -190,7 +189,10 @@ def test_gradients_of_each_entry(case: OpCase) -> None:
             torch.testing.assert_close(ours[i], wanted, rtol=1e-9, atol=1e-9)
 
 
-@every_case(only=lambda case: case.differentiable and case.mapped and case.compiled)
+WITH_GRADIENTS = [c for c in CASES if c.differentiable and c.mapped and c.compiled]
+
+
+@pytest.mark.parametrize("case", calling_anew(WITH_GRADIENTS), ids=str)
 def test_gradients_within_a_program(case: OpCase) -> None:
     """torch.compile around torch.func.grad, of one loss and of a batch of them."""
     arguments = case.arguments()
@@ -203,11 +205,13 @@ def test_gradients_within_a_program(case: OpCase) -> None:
         results = case.results({**arguments, name: value})
         return sum(r.square().sum() for r in results if r.is_floating_point())
 
-    one, each = torch.func.grad(loss), torch.vmap(torch.func.grad(loss))
-    for call, given in ((one, value), (each, torch.stack([value, value * 0.875]))):
-        torch._dynamo.reset()
-        compiled = torch.compile(call, backend="aot_eager", fullgraph=True)
-        torch.testing.assert_close(compiled(given), call(given), rtol=1e-5, atol=1e-5)
+    def both(value: Tensor, batch: Tensor) -> tuple[Any, Any]:
+        return torch.func.grad(loss)(value), torch.vmap(torch.func.grad(loss))(batch)
+
+    given = value, torch.stack([value, value * 0.875])
+    torch._dynamo.reset()
+    compiled = torch.compile(both, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(*given), both(*given), rtol=1e-5, atol=1e-5)
 
 
 @every_case(only=lambda case: case.differentiable)
@@ -266,7 +270,7 @@ def test_fake_tensors(case: OpCase) -> None:
         with FakeTensorMode(shape_env=None if case.static_fakes else ShapeEnv()) as mode:
             given, leaves = with_leaves(case, map_tensors(mode.from_tensor, arguments))
             results = case.results(given)
-            found = results + gradients(results, leaves)
+            found = results + gradients(results, leaves, incoming=torch.empty_like)
             assert described(found) == expected
 
 

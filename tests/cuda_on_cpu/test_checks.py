@@ -34,6 +34,7 @@ def compiler_is_gcc() -> bool:
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads ELF and Linux's /proc"),
     pytest.mark.skipif(shutil.which(COMPILER[0]) is None, reason="needs a C++ compiler"),
+    pytest.mark.xdist_group("cuda_checks"),  # one process compiles for all tests
 ]
 checked = pytest.mark.skipif(not compiler_is_gcc(), reason="the checks are compiled with GCC")
 

@@ -26,10 +26,19 @@ class Call(nn.Module):
 
 
 class Program:
-    """An exported function, called with tensors; exported with the inputs of two steps."""
+    """An exported function, called with tensors; exported with the inputs of two steps.
+
+    The exporter's optimiser takes a minute for a thousand nodes: programs of many calls do without.
+    """
 
     def __init__(
-        self, call: Callable[..., Any], first: Any, second: Any = None, *, opset: int = 18
+        self,
+        call: Callable[..., Any],
+        first: Any,
+        second: Any = None,
+        *,
+        opset: int = 18,
+        optimize: bool = True,
     ) -> None:
         shapes = dynamic_shapes(first, first if second is None else second)
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
@@ -42,6 +51,7 @@ class Program:
                 custom_translation_table=visops.onnx.translation_table(),
                 opset_version=opset,
                 verbose=False,
+                optimize=optimize,
             )
         assert program is not None
         self.model = program.model_proto

@@ -1,11 +1,11 @@
 """The table for torch.onnx.export: complete, and clear about what ONNX can't express."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import fresh
 import pytest
 import torch
 import visops
@@ -34,7 +34,7 @@ print(names - {op.name() for op in visops.onnx.translation_table()})
 
 
 def test_table_has_every_operator() -> None:
-    run = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True)
+    run = fresh.run(MISSING)
     assert run.stdout == "{'visops::build_info'}\n", run.stderr
 
 

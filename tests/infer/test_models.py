@@ -1,11 +1,11 @@
 """Networks by name, from Python files and from torch.export files of any batch size."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fresh
 import pytest
 import torch
 import torchvision
@@ -283,8 +283,7 @@ def test_torchvisions_operators_are_known_to_a_fresh_process(tmp_path: Path, suf
         "print(len(network(example)['boxes']))"
     )
     files = str(path), str(tmp_path / "example.pt")
-    command = [sys.executable, "-W", "ignore", "-c", script, *files]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    run = fresh.run(script, *files)
     assert run.returncode == 0, run.stderr
     assert int(run.stdout) == len(network(example)["boxes"])
 

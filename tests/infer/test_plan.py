@@ -5,13 +5,13 @@ import hashlib
 import json
 import multiprocessing
 import os
-import subprocess
 import sys
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import fresh
 import numpy as np
 import pytest
 import torch
@@ -306,8 +306,7 @@ for postprocess in (over(0.5), Own(0.5, frozenset('abc')), Fields({"c", "a", "b"
 
 
 def test_descriptions_are_equal_in_another_process() -> None:
-    run = [sys.executable, "-c", PROGRAM, *sys.path]
-    printed = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    printed = fresh.run(PROGRAM, *sys.path, check=True).stdout
     here = [over(0.5), Own(0.5, frozenset("abc")), Fields({"c", "a", "b"})]
     named = [Model("net", len, postprocess=one).fingerprint()["postprocess"] for one in here]
     assert printed.splitlines() == named

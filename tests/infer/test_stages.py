@@ -2,13 +2,12 @@
 
 import ctypes
 import itertools
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
+import fresh
 import pytest
 from visops.infer import Counts, Summary
 from visops.infer.engine.stages import Chain, Stage, StageError
@@ -380,8 +379,7 @@ for kept in (True, False):  # in forks, because importing torch takes longest
 
 def faults() -> list[int]:
     """Pages mapped for the last blocks: kept and given back, in another thread and the first."""
-    command = [sys.executable, "-c", PROGRAM]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = fresh.run(PROGRAM, check=True)
     return [int(line) for line in done.stdout.split()]
 
 

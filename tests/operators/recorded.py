@@ -38,12 +38,13 @@ def gradients(
     leaves: list[Tensor],
     again: bool = False,
     layout: Callable[[Tensor], Tensor] = Tensor.contiguous,
+    incoming: Callable[[Tensor], Tensor] = weights,
 ) -> list[Tensor]:
-    """Return derivatives by the leaves; `layout` is that of the incoming gradients."""
+    """Return derivatives by the leaves, for `incoming` gradients in a `layout`."""
     wanted = [result for result in results if result.requires_grad]
     if not wanted or not leaves:
         return []
-    given = [layout(weights(result)) for result in wanted]
+    given = [layout(incoming(result)) for result in wanted]
     return list(
         torch.autograd.grad(wanted, leaves, given, create_graph=again, materialize_grads=True)
     )

@@ -2,10 +2,9 @@
 
 import copy
 import pickle
-import subprocess
-import sys
 from typing import Any
 
+import fresh
 import numpy as np
 import pytest
 import torch
@@ -175,9 +174,7 @@ print(pool({"a": torch.ones(1, 1, 8, 8)}, boxes, [(16, 16)]).sum().item())
 
 def test_torchvision_is_not_needed() -> None:
     """Neither imported on the way, nor missed where it can't be."""
-    finished = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False
-    )
+    finished = fresh.run(PROGRAM)
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout.strip() == "4.0"
 

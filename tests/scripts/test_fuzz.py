@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import agree
+import fresh
 import pytest
 import torch
 from fuzz.__main__ import main
@@ -30,6 +31,12 @@ from fuzz.children import Limits, Report, make_calls
 from fuzz.draws import Draw
 
 ROOT = Path(__file__).resolve().parents[2]
+AS_A_SCRIPT = """
+import os.path, runpy, sys
+sys.argv.pop(0)
+sys.path[0] = os.path.dirname(sys.argv[0])
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 LIMITS = Limits(seconds=10, memory=64 << 20)
 IMPATIENT = Limits(seconds=0.5, memory=1 << 30)  # for calls that hang
 
@@ -183,9 +190,9 @@ def test_a_crash_that_no_call_repeats() -> None:
 def test_calls_are_replayable() -> None:
     """A seed and a number give the same call in any process, whatever was called before."""
     targets = all_targets()
-    calls = [str(draw_call(targets, 7, number)) for number in range(120)]
-    assert len(set(calls)) > 100
-    for number in reversed(range(120)):
+    calls = [str(draw_call(targets, 7, number)) for number in range(60)]
+    assert len(set(calls)) > 50
+    for number in reversed(range(60)):
         assert str(draw_call(targets, 7, number)) == calls[number]
     assert str(draw_call(targets, 8, 0)) != calls[0]
 
@@ -196,7 +203,7 @@ def test_no_call_asks_for_gigabytes() -> None:
     """Results may be as large as memory allows, but a call has little; terabytes are refused."""
     targets = [t for t in all_targets() if t.name == "torch.ops.visops.roi_pool_backward"]
     products = []
-    for number in range(3000):
+    for number in range(1000):
         sizes = draw_call(targets, 2, number).arguments["input_size"]
         if isinstance(sizes, list) and all(isinstance(size, int) for size in sizes):
             products.append(math.prod(size for size in sizes if size > 0))
@@ -268,8 +275,8 @@ def test_command() -> None:
     """
 
     def printed(*words: str) -> str:
-        command = [sys.executable, "scripts/fuzz", "--only", "nms_rotated", "--seed", "0", *words]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        command = ("scripts/fuzz", "--only", "nms_rotated", "--seed", "0", *words)
+        return fresh.run(AS_A_SCRIPT, *command, cwd=ROOT, check=True).stdout
 
     assert "40 calls of" in printed("--calls", "40", "--jobs", "1")
     assert "no finding" in printed("--call", "23")
@@ -297,9 +304,8 @@ def test_bytes_of_strangers() -> None:
 
 def test_agree_compares() -> None:
     """On the CPU alone, an operator agrees with itself."""
-    command = [sys.executable, agree.__file__, "--device", "cpu"]
-    command += ["--tries", "1", "--only", "box_iou"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    words = ("--device", "cpu", "--tries", "1", "--only", "box_iou")
+    done = fresh.run(AS_A_SCRIPT, agree.__file__, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 results of 4 operators compared\n0 findings; never compared: none\n" in done.stdout
 

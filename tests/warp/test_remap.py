@@ -272,9 +272,9 @@ def test_gradients_through_maps(mode: str, grid: str) -> None:
             return remap(images, *points.unbind(1), size, matrix, grid, True, mode, padding, [0.3])
 
         own = [tensor.requires_grad_() for tensor in (images, points, matrix)]
-        torch.autograd.gradcheck(run, own)
+        torch.autograd.gradcheck(run, own, fast_mode=seed > 0)
         if seed == 0 and mode != "nearest":
-            torch.autograd.gradgradcheck(run, own)
+            torch.autograd.gradgradcheck(run, own, fast_mode=True)
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
@@ -306,15 +306,15 @@ def test_gradients_of_positions_that_are_limited() -> None:
     assert maps.grad[0, 0, 0, 2] != 0
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_compile(dynamic: bool) -> None:
+def test_compile() -> None:
+    """First for one size, then for all."""
     torch.compiler.reset()
 
     def run(images: Tensor, grid: Tensor) -> Tensor:
         dx, dy = visops.displacement_field(grid, images.shape[-2:], spline=True)
         return visops.remap(images, dx, dy, relative=True)
 
-    compiled = torch.compile(run, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
     for size in ((8, 9), (12, 7)):
         images = torch.rand(2, 3, *size, requires_grad=True)
         grid = torch.randn(2, 3, 4, 2, requires_grad=True)

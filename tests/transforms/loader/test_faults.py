@@ -33,7 +33,8 @@ def loader_threads() -> list[threading.Thread]:
 def _no_thread_is_left() -> Any:
     assert not loader_threads()
     yield
-    gc.collect()
+    if loader_threads():
+        gc.collect()
     assert not loader_threads()
 
 

@@ -1,7 +1,8 @@
 """Loaders that begin at the same time and share what is made on first use."""
 
-import subprocess
-import sys
+from pathlib import Path
+
+import fresh
 
 from .race import BATCH, COUNT, LOADERS, ROUNDS
 
@@ -10,8 +11,6 @@ CASES = 5
 
 def test_loaders_that_begin_together() -> None:
     """In a process of its own, with frequent switches of threads."""
-    program = [sys.executable, "-m", "transforms.loader.race"]
-    tests = __file__.rpartition("/transforms/")[0]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=300, cwd=tests)
-    assert done.returncode == 0, done.stderr
+    program = "from transforms.loader import race; race.main()"
+    done = fresh.run(program, cwd=Path(__file__).parents[2], check=True)
     assert done.stdout == f"{ROUNDS * CASES * LOADERS * COUNT // BATCH} equal\n"

@@ -1,12 +1,11 @@
 """``visops.compare``: the same parameters in both libraries, their values, and the command."""
 
 import re
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import fresh
 import numpy as np
 import pytest
 import skimage.data
@@ -185,8 +184,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_the_module_runs(tmp_path: Path) -> None:
     path, photos = write(tmp_path, SOURCE)
-    command = [sys.executable, "-m", "visops.compare", str(path), str(photos), "--count", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    program = "import runpy; runpy.run_module('visops.compare', run_name='__main__')"
+    done = fresh.run(program, str(path), str(photos), "--count", "1", check=True)
     assert "time of a decoded photo, one thread: torchvision" in done.stdout
 
 
