@@ -87,12 +87,12 @@ from setuptools.command.editable_wheel import editable_wheel
 # and prepare a call, which takes as long when they are compiled for size.
 FAST_FRONTS = {
     "csrc/torch/tensor.cpp",
-    *(f"csrc/torch/suppression/{n}.cpp" for n in ("nms", "nms_call", "nms_host", "soft_nms")),
+    *(f"csrc/torch/suppression/{n}.cpp" for n in ("nms", "nms_host", "soft_nms")),
     "csrc/core/numbers/assignment.cpp",
-    *(f"csrc/core/masks/{name}.cpp" for name in ("contours", "polygons", "rle_text")),
+    *(f"csrc/core/masks/{name}.cpp" for name in ("polygons", "rle")),
     *(path.relative_to(ROOT).as_posix() for path in (ROOT / "csrc/core/chain").rglob("*.cpp")),
     *(path.relative_to(ROOT).as_posix() for path in (ROOT / "csrc/core/pixels").rglob("*.cpp")),
-    *(f"csrc/core/warp/{name}.cpp" for name in ("fields", "invert_field")),
+    "csrc/core/warp/fields.cpp",
     *(f"csrc/core/roi/{name}.cpp" for name in ("align", "align_rotated", "schedule")),
     "csrc/core/suppression/nms.cpp",
 }

@@ -200,7 +200,6 @@ LEAN = _kernels(
 # to 0.97 for float32 and float16, up to 1.06 for float64.
 AVX2_SUFFICES = _kernels(
     "convolution/col2im",
-    "masks/component_stats",
     "masks/components",
     "masks/distance",
     "masks/paste_backward",

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/check.h"
+#include "core/dispatch/plain_kernel.h"
 #include "core/dispatch/workspace.h"
 #include "python/bindings.h"
 

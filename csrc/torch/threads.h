@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/dispatch/plain_kernel.h"
 #include "core/dispatch/threads.h"
 #include "core/dispatch/workspace.h"
 

@@ -2,6 +2,7 @@
 
 #include <mutex>
 
+#include "core/dispatch/plain_kernel.h"
 #include "core/dispatch/workspace.h"
 
 namespace visops {

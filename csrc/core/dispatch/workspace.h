@@ -2,11 +2,7 @@
 // torch, so that kernels plan their own work without knowing who called them.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <new>
-#include <vector>
 
 #include "core/platform.h"
 
@@ -49,30 +45,6 @@ static inline void parallel_for(Workspace& workspace, int64_t count, int64_t gra
   };
   workspace.for_each_part(count, grain, call, const_cast<Body*>(&body));
 }
-
-// A workspace for kernels that run in the thread that calls them, outside torch.
-
-class CallerWorkspace : public Workspace {
- public:
-  void* allocate(int64_t bytes) override {
-    void* const memory = ::operator new(static_cast<size_t>(bytes), kAlignment);
-    held_.emplace_back(memory);
-    return memory;
-  }
-  int64_t threads() const override { return 1; }
-  void for_each_part(int64_t count, int64_t, void (*body)(void*, int64_t, int64_t),
-                     void* context) override {
-    body(context, 0, count);
-  }
-  void* stream() const override { return nullptr; }
-
- private:
-  static constexpr std::align_val_t kAlignment{64};
-  struct Free {
-    void operator()(void* memory) const { ::operator delete(memory, kAlignment); }
-  };
-  std::vector<std::unique_ptr<void, Free>> held_;
-};
 
 // How large results get their pages.
 

@@ -1,6 +1,7 @@
 #include "core/pixels/jpeg.h"
 
 #include "core/dispatch/kernel_stub.h"
+#include "core/dispatch/plain_kernel.h"
 
 namespace visops {
 namespace {

@@ -1,6 +1,7 @@
 #include "core/pixels/noise.h"
 
 #include "core/dispatch/kernel_stub.h"
+#include "core/dispatch/plain_kernel.h"
 #include "core/pixels/colors/hsv.h"
 
 namespace visops {

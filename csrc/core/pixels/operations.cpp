@@ -1,6 +1,7 @@
 #include "core/pixels/operations.h"
 
 #include "core/dispatch/kernel_stub.h"
+#include "core/dispatch/plain_kernel.h"
 #include "core/pixels/dropouts.h"
 #include "core/pixels/filters/neighbourhoods.h"
 #include "core/pixels/noise.h"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/dispatch/kernel_stub.h"
+#include "core/dispatch/plain_kernel.h"
 
 namespace visops {
 

@@ -11,6 +11,7 @@
 #include "core/chain/make_field.h"
 #include "core/chain/steps/families.h"
 #include "core/dispatch/kernel_stub.h"
+#include "core/dispatch/plain_kernel.h"
 #include "core/pixels/filters/filter.h"
 #include "core/pixels/noise.h"
 #include "core/pixels/shading.h"

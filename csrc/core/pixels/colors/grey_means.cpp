@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/dispatch/kernel_stub.h"
+#include "core/dispatch/plain_kernel.h"
 #include "core/images/pixel.h"
 #include "core/pixels/colors/lab.h"
 #include "core/pixels/filters/neighbourhoods.h"

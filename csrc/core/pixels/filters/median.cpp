@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/dispatch/kernel_stub.h"
+#include "core/dispatch/plain_kernel.h"
 #include "core/pixels/filters/neighbourhoods.h"
 
 namespace visops {
