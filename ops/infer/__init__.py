@@ -9,8 +9,9 @@ their outputs. `view` draws, and reports progress. `engine` runs all of that as 
 in one process, and `cluster` in many. Each of these imports only from those before it.
 """
 
-from .engine.job import Job, keep_freed_memory
+from .engine.job import Job
 from .engine.pipeline import Pipeline, run
+from .engine.process import keep_freed_memory
 from .engine.stages import StageError
 from .frames import Placement
 from .images.decode import Decoder

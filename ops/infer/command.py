@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return summary.exit_code
         _reject_useless_options(args)
         if args.device.startswith("cpu"):
-            from .engine.job import keep_freed_memory
+            from .engine.process import keep_freed_memory
 
             keep_freed_memory()
         summary = _run(args)

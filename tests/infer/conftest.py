@@ -9,4 +9,4 @@ def memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Tests that limit memory would find what earlier tests have freed.
     """
-    monkeypatch.setattr("visops.infer.engine.job.keep_freed_memory", lambda: True)
+    monkeypatch.setattr("visops.infer.engine.process.keep_freed_memory", lambda: True)

@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 
 import torch
 
-from ..engine.job import Draining, Job
+from ..engine.job import Job
 from ..engine.output_lock import PLAN
 from ..engine.pipeline import Pipeline, conclude, watch
+from ..engine.process import Draining
 from ..images.listing import Images
 from ..store.manifest import committed_batches
 from ..store.merge import merge_parts

@@ -19,8 +19,9 @@ from typing import Any, cast
 
 import torch
 
-from ..engine.job import MANIFEST, Draining, Job, Processed
+from ..engine.job import MANIFEST, Job, Processed
 from ..engine.pipeline import Pipeline, conclude
+from ..engine.process import Draining
 from ..engine.stages import StageError
 from ..images.listing import Images, find_inputs
 from ..store.manifest import Commit, Manifest

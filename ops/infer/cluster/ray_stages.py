@@ -27,7 +27,7 @@ import torch
 from ray import cloudpickle
 
 from ..batch import Batch
-from ..engine.job import keep_freed_memory
+from ..engine.process import keep_freed_memory
 from ..engine.work import Work
 from ..engine.writers import write_batch
 from ..images.decode import Decoder

@@ -17,7 +17,8 @@ from ..store.merge import QUARANTINE, Counts
 from ..store.plan import PlannedBatch
 from ..store.summary import Summary
 from ..view.report import Progress
-from .job import MANIFEST, Draining, Job, Processed, Trace
+from .job import MANIFEST, Job, Processed
+from .process import Draining, Trace
 from .stages import Chain
 from .work import Work
 

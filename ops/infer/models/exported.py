@@ -1,4 +1,4 @@
-"""Networks from torch.export files, including those exported for one batch size."""
+"""Networks from files: torch.export's, also for one batch size, and Python files that build one."""
 
 import importlib.util
 import os

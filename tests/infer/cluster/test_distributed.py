@@ -25,7 +25,8 @@ from visops.infer.cluster.distributed import (
     wait_for_others,
 )
 from visops.infer.cluster.rendezvous import Rank, Rendezvous, torchrun_rank
-from visops.infer.engine.job import Draining, Job
+from visops.infer.engine.job import Job
+from visops.infer.engine.process import Draining
 from visops.infer.store.manifest import Commit, read_manifest
 from visops.infer.store.merge import Counts, merge_parts
 from waiting import LIMIT
