@@ -64,8 +64,9 @@ BoxFormat read_format(const std::string& name) {
 // Boxes moved, clipped to windows of the source before; None for a perspective. If they are
 // measured, also by how much areas grow, and the share of each box that is left: (boxes, factors,
 // shares), of which the last two may be None.
-py::object move_box_array(const Doubles& rows, const std::string& format_name, const Doubles& matrices,
-                      const Owners& owners, const std::optional<Doubles>& windows, bool measured) {
+py::object move_box_array(const Doubles& rows, const std::string& format_name,
+                          const Doubles& matrices, const Owners& owners,
+                          const std::optional<Doubles>& windows, bool measured) {
   if (!are_affine(matrices)) return py::none();
   require_shape(rows.ndim() == 2 && rows.shape(1) == 4);
   const BoxFormat format = read_format(format_name);
@@ -142,7 +143,7 @@ py::object large_boxes(const py::array& boxes, const std::string& format, double
 // move_points of rows x, y, and anything that stays, whose origin is off by `shift`; and which of
 // them lie in windows of the source. None for a perspective.
 py::object move_point_array(const Doubles& rows, const Doubles& matrices, const Owners& owners,
-                       const Doubles& windows, double shift) {
+                            const Doubles& windows, double shift) {
   if (!are_affine(matrices)) return py::none();
   require_shape(rows.ndim() == 2 && rows.shape(1) >= 2);
   const py::ssize_t count = rows.shape(0), width = rows.shape(1);
