@@ -118,6 +118,26 @@ def test_ps_roi_align_is_slices_of_roi_align() -> None:
             assert torch.equal(found, diagonal)
 
 
+@pytest.mark.matrix
+@every_pooling
+def test_gradients_of_many_channels(name: str) -> None:
+    """Where channels are adjacent, kernels may take 32 together; the last ones are fewer."""
+    function = POOLINGS[name].function
+    for channels in (33, 39):
+        maps, boxes = problem(
+            name, dtype=torch.float32, channels=-(-channels // POOLINGS[name].bins)
+        )
+        expected = weighted = None
+        for lay in (Tensor.clone, channels_last):
+            leaf = lay(maps).requires_grad_()
+            found = function(leaf, boxes, OUTPUT_SIZE)
+            weighted = torch.rand_like(found) if weighted is None else weighted
+            (gradient,) = torch.autograd.grad((found * weighted).sum(), leaf)
+            expected = gradient if expected is None else expected
+            assert gradient[:, -1].any()
+            assert same_bits(gradient, expected)
+
+
 def test_on_maps_of_a_detector() -> None:
     """NCHW maps, which kernels turn to channels_last first if that pays."""
     rng = np.random.default_rng(0)
