@@ -24,7 +24,7 @@ DIFFERENTIABLE = [
 ]
 
 DTYPES = (torch.float32, torch.float64, torch.int32, torch.int64)
-MOST_EMULATED = 10_000  # elements of a tensor; for many more, some emulated kernels take minutes
+MOST_EMULATED = 100_000  # elements of a tensor; for more, some emulated kernels take minutes
 
 
 @functools.cache

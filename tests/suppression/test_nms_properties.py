@@ -179,9 +179,10 @@ def test_tiles_change_nothing(kind: str, dtype: torch.dtype) -> None:
         assert 0 < len(kept) <= COUNT
 
 
-def test_torchvisions_answer() -> None:
+@pytest.mark.parametrize("kind", ["spread", "with_odd_ones"])
+def test_torchvisions_answer(kind: str) -> None:
     rng = np.random.default_rng(1)
-    boxes = torch.from_numpy(MAPS["with_odd_ones"](rng, COUNT)).float()
+    boxes = torch.from_numpy(MAPS[kind](rng, COUNT)).float()
     scores = torch.from_numpy(distinct_scores(rng, COUNT))
     kept = visops.nms(boxes, scores, 0.5)
     assert torch.equal(kept, torchvision.ops.nms(boxes, scores.float(), 0.5))
