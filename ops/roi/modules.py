@@ -1,4 +1,4 @@
-"""RoIAlign as a module, with torchvision's name and arguments."""
+"""RoIAlign, RoIPool and PSRoIAlign as modules, with torchvision's names and arguments."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -11,8 +11,10 @@ from .._torch.torchvision_bases import PSRoIAlignBase, RoIAlignBase, RoIPoolBase
 from .align import roi_align
 from .pooling import ps_roi_align, roi_pool
 
-# torch.fx records calls of it from here, instead of looking into it.
+# torch.fx records calls of these from here, instead of looking into them.
 torch.fx.wrap("roi_align")
+torch.fx.wrap("roi_pool")
+torch.fx.wrap("ps_roi_align")
 
 
 class RoIAlign(RoIAlignBase):
@@ -71,13 +73,6 @@ class RoIAlign(RoIAlignBase):
             f"sampling_ratio={self.sampling_ratio}, aligned={self.aligned}"
         )
         return text if self.reduce == "mean" else f"{text}, reduce={self.reduce!r}"
-
-
-# RoIPool and PSRoIAlign as modules, with torchvision's names and arguments.
-
-# torch.fx records calls of these from here, instead of looking into them.
-torch.fx.wrap("roi_pool")
-torch.fx.wrap("ps_roi_align")
 
 
 class RoIPool(RoIPoolBase):

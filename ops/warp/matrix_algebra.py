@@ -206,13 +206,7 @@ def transform_points(points: Array, matrix: Any) -> Array:
     tensor([[3., 0.],
             [3., 3.]])
     """
-    op = "transform_points"
-    device = common_device(op, (points, matrix))
-    p, m = as_float64(op, "points", points, device), as_matrix(op, "matrix", matrix, device)
-    if p.dim() < 2 or p.shape[-1] != 2:
-        shape = list(p.shape)
-        raise ValueError(f"visops.{op}: points has shape {shape}, expected [..., N, 2]")
-    check_broadcast(op, "matrix", m.shape[:-2], p.shape[:-2])
+    p, m = _read("transform_points", "points", points, 2, matrix)
     return restore(_move(p, m), floating_dtype(points), (points, matrix))
 
 
@@ -249,17 +243,22 @@ def transform_boxes(boxes: Array, matrix: Any) -> Array:
     >>> visops.transform_boxes(torch.tensor([[0.0, 0.0, 10.0, 20.0]]), turn)
     tensor([[ 80.,   0., 100.,  10.]])
     """
-    op = "transform_boxes"
-    device = common_device(op, (boxes, matrix))
-    b, m = as_float64(op, "boxes", boxes, device), as_matrix(op, "matrix", matrix, device)
-    if b.dim() < 2 or b.shape[-1] != 4:
-        shape = list(b.shape)
-        raise ValueError(f"visops.{op}: boxes has shape {shape}, expected [..., N, 4]")
-    check_broadcast(op, "matrix", m.shape[:-2], b.shape[:-2])
+    b, m = _read("transform_boxes", "boxes", boxes, 4, matrix)
     corners = torch.stack([b[..., i] for i in (0, 1, 2, 1, 2, 3, 0, 3)], dim=-1)
     moved = _move(corners.unflatten(-1, (4, 2)), m.unsqueeze(-3), within_horizon=True)
     bounds = torch.cat((moved.amin(-2), moved.amax(-2)), dim=-1)
     return restore(bounds, floating_dtype(boxes), (boxes, matrix))
+
+
+def _read(op: str, name: str, value: Any, columns: int, matrix: Any) -> tuple[Tensor, Tensor]:
+    """Return rows ``[..., N, columns]`` and a matrix that broadcasts with them, in float64."""
+    device = common_device(op, (value, matrix))
+    rows, m = as_float64(op, name, value, device), as_matrix(op, "matrix", matrix, device)
+    if rows.dim() < 2 or rows.shape[-1] != columns:
+        shape = list(rows.shape)
+        raise ValueError(f"visops.{op}: {name} has shape {shape}, expected [..., N, {columns}]")
+    check_broadcast(op, "matrix", m.shape[:-2], rows.shape[:-2])
+    return rows, m
 
 
 def _move(points: Tensor, matrix: Tensor, within_horizon: bool = False) -> Tensor:

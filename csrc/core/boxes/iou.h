@@ -2,9 +2,8 @@
 //
 // A call has two steps. The first, over both sets, converts boxes of any dtype and strides to
 // columns of the computing type, and adds what belongs to one box alone (area, angle): an
-// arctangent is per box, not per pair. The second is over pairs. Its arithmetic is in
-// core/boxes/iou.h; for rotated boxes, in core/box.h and
-// core/boxes/iou.h.
+// arctangent is per box, not per pair. The second is over pairs. Its arithmetic is
+// below; what rotated boxes share of it is in core/box.h.
 //
 // The operators return the gradient of boxes1, one lane sum for each box (NOTE [ Lane sums ] in
 // core/numbers/lane_sum.h): the pair with box j of boxes2 is item j. The gradient of boxes2 is the

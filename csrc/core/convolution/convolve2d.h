@@ -81,8 +81,8 @@ void check_planes(const char* op, const std::string& input_shape, const Convolve
 // Throws where the size of scratch memory would overflow.
 void check_kernel_size(const char* op, const ConvolveParams& p);
 
-// NOTE [ Convolution's sums ] (core/convolution/convolve2d.h) for single elements: the type that
-// each is summed in, and how a product is added.
+// NOTE [ Convolution's sums ] for single elements: the type that each is summed in, and how a
+// product is added.
 
 template <class T>
 struct Complex {

@@ -135,8 +135,7 @@ VISOPS_FN IndexRange indices_within(int64_t first, int64_t step, int64_t size, i
   return range;
 }
 
-// NOTE [ Sums of col2im ] (core/convolution/im2col.h) for single elements: the type that each is
-// summed in, and the addition.
+// NOTE [ Sums of col2im ] for single elements: the type that each is summed in, and the addition.
 
 // The type that elements stored as T are summed in.
 template <class T>

@@ -4,7 +4,7 @@
 // COCO reads a mask column by column, from the top of the left one. Its pixels are runs of 0s and
 // 1s in turn, the first of 0s, which may have no pixels. The library keeps where runs end, counted
 // in pixels from the beginning of the mask: the last run of a mask of H x W ends at H W. COCO's
-// "counts" are the differences (core/masks/rle.h).
+// "counts" are the differences.
 #pragma once
 
 #include <cstdint>

@@ -142,7 +142,7 @@ struct PixelSampler {
 // Where an output row runs along an image row (crops, flips, shifts and scales, but no rotation),
 // the taps of a vector of pixels lie within two vectors of adjacent elements, up to a scale of
 // about two. Two loads and a permutation per column of taps then take the place of a load per
-// pixel. The sums are those of cpu/warp/pairs.h, in the same order.
+// pixel. The sums are those of pairs, in the same order.
 
 // Whether windows are worth a try. sample_window() looks at the offsets themselves.
 inline bool runs_along_rows(const double* m) { return m[3] == 0.0 && fabs(m[0]) <= 2.0; }

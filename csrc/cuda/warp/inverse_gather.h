@@ -152,7 +152,7 @@ VISOPS_FN int32_t staged_pitch(const double inverse[6], int32_t width) {
   return (width - beyond + 7) / 8 * 8 + beyond;
 }
 
-// Of a usable map, if its parts are staged.
+// For a usable map; empty where its parts are not staged.
 VISOPS_FN PartBounds part_bounds(const AffineParams& p, const InverseMap& map) {
   const double rows = map.bounds.rows, columns = map.bounds.columns;
   const double* const inverse = map.m;

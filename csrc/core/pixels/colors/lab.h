@@ -25,7 +25,7 @@ struct LabParams {
 
 extern KernelStub<LabParams> lab_stub;
 
-// CIE Lab of 8 bits, of one pixel: the arithmetic that all backends share. NOTE [ Lab ] (lab.h).
+// CIE Lab of 8 bits, of one pixel: the arithmetic that all backends share. NOTE [ Lab ].
 
 constexpr int kLabSteps = 16384;  // of tables of functions on [0, 1]
 

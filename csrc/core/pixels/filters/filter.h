@@ -223,8 +223,7 @@ void with_filter_type(DType dtype, const F& f) {
 //
 // NOTE [ Blurs ]
 // A blur sums along rows, then along columns, in float32: the middle first, then pairs of
-// neighbours from the middle outwards. Images are mirrored at the rim. NOTE [ Filters of pixels ]
-// (filter.h).
+// neighbours from the middle outwards. Images are mirrored at the rim. NOTE [ Filters of pixels ].
 
 using Taps = std::vector<float>;  // from the middle on
 
