@@ -249,6 +249,9 @@ class FilePass:
         self, source: Any, is_path: bool, seed: int, epoch: int, index: int, /
     ) -> tuple[NDArray[Any], tuple[int, int, int], tuple[int, int], tuple[float, float]] | None: ...
 
+def lend(
+    owner: NDArray[Any], size: int, give_back: Callable[[NDArray[Any]], None], /
+) -> NDArray[Any]: ...
 def copy_together(arrays: list[NDArray[Any]], begins: list[int], address: int, /) -> None: ...
 def solve_assignments(
     costs: NDArray[Any], shapes: NDArray[Any], /

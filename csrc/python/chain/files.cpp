@@ -460,6 +460,28 @@ void copy_together(const std::vector<py::buffer>& arrays, const std::vector<size
   for (const Copy& copy : copies) std::memcpy(block + copy.begin, copy.from, copy.bytes);
 }
 
+// The first bytes of an array, as an array that calls give_back(owner) when it is collected. That
+// may be anywhere in a program: a callback written in Python would be where Ctrl-C arrives now and
+// then, and exceptions end there.
+py::array lend(py::array owner, py::ssize_t size, py::object give_back) {
+  struct Loan {
+    py::array owner;
+    py::object give_back;
+  };
+  void* const data = owner.mutable_data();
+  auto loan = std::make_unique<Loan>(Loan{std::move(owner), std::move(give_back)});
+  const py::capsule whole(loan.get(), [](void* pointer) {
+    const std::unique_ptr<Loan> ended(static_cast<Loan*>(pointer));
+    try {
+      ended->give_back(ended->owner);
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("visops._native.lend");
+    }
+  });
+  loan.release();
+  return py::array(py::dtype::of<uint8_t>(), {size}, {}, data, whole);
+}
+
 }  // namespace
 
 py::object load_file_image(py::handle file_pass, py::handle content, const SampleKey& key,
@@ -484,6 +506,7 @@ void bind_files(py::module_& m) {
       .def_static("load", &FilePass::load)
       .def("decode", &FilePass::decode);
   m.def("copy_together", &copy_together);
+  m.def("lend", &lend);
 }
 
 }  // namespace visops

@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..._native import lend
 from ..chain.operator_calls import reject_sizes
 from ..chain.options import OutputTypes
 from ..chain.random import drawing_apart
@@ -64,11 +64,7 @@ class Blocks:
         return block.permute(0, 3, 1, 2) if last else block
 
     def _memory(self, size: int) -> Tensor:
-        owner = self._take(size)
-        view = owner[:size]
-        back = weakref.finalize(view, self._free.append, owner)
-        back.atexit = False
-        return torch.from_numpy(view)
+        return torch.from_numpy(lend(self._take(size), size, self._free.append))
 
     def _take(self, size: int) -> np.ndarray:
         while True:

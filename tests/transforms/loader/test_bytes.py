@@ -1,5 +1,6 @@
 """A loader's batches, sample by sample or on a device, are those of `Compose.collate`."""
 
+import sys
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from torch.utils.data import DataLoader, default_collate
 from torchvision import tv_tensors
 from visops import transforms
 from visops.transforms.chain.compile import file_pass
+from visops.transforms.loading.batch import Blocks
 
 from transforms.loader.cases import ARRAYS, BATCH, CHAINS, PHOTOS, SAMPLES, expected, loaded
 
@@ -234,3 +236,19 @@ def test_memory_is_used_again_only_when_nobody_holds_it() -> None:
     for batch in transforms.Loader(FILES * 8, own, BATCH, threads=1, prefetch=1):
         positions.add(batch.data_ptr())
     assert len(positions) <= 4
+
+
+def test_memory_goes_back_without_python() -> None:
+    """A Ctrl-C that arrives in a callback written in Python is lost."""
+    form = (2, 3, 40, 50), torch.uint8, torch.contiguous_format
+    blocks = Blocks(1, pinned=False)
+    batch = blocks(*form)
+    address = batch.data_ptr()
+    called: list[Any] = []
+    sys.setprofile(lambda frame, event, _: called.append(frame) if event == "call" else None)
+    try:
+        del batch
+    finally:
+        sys.setprofile(None)
+    assert not called
+    assert blocks(*form).data_ptr() == address
